@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.mirror.records import Source
 from tfagents_system.records.event_files import read_events
 from tfagents_system.records.event_log import EventLog
 
@@ -38,6 +39,20 @@ def make_run(folder):
     film.parent.mkdir(parents=True)
     film.write_bytes(b"a film")
     return paths
+
+
+def delete_a_film_in_time(paths, monkeypatch):
+    """Deletes the film of `make_run` when the mirror has found it; adds one that comes after it."""
+    (film,) = paths.videos.glob("*/episode_0.mp4")
+    film.with_name("episode_1.mp4").write_bytes(b"another film")
+    next_batch = Source.next_batch
+
+    def next_batch_and_delete(source):
+        batch = next_batch(source)
+        film.unlink(missing_ok=True)
+        return batch
+
+    monkeypatch.setattr(Source, "next_batch", next_batch_and_delete)
 
 
 def write_values(paths, steps):
@@ -81,18 +96,18 @@ def in_tensorboard(paths, num_workers=1):
     )  # fmt: skip
 
 
-def mlflow_run(uri):
-    """The only run at `uri` in the experiment sac, and the client."""
+def mlflow_run(uri, experiment="sac"):
+    """The only run at `uri` in an experiment, and the client."""
     from mlflow import MlflowClient
 
     client = MlflowClient(uri)
-    (run,) = client.search_runs([client.get_experiment_by_name("sac").experiment_id])
+    (run,) = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
     return run, client
 
 
-def mlflow_history(uri):
+def mlflow_history(uri, experiment="sac"):
     """(name, step, value) of every value in MLflow."""
-    run, client = mlflow_run(uri)
+    run, client = mlflow_run(uri, experiment)
     names = run.data.metrics
     found = [m for name in names for m in client.get_metric_history(run.info.run_id, name)]
     return sorted((metric.key, metric.step, metric.value) for metric in found)

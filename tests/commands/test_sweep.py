@@ -67,6 +67,14 @@ def test_results_of_other_settings_are_not_taken_for_those_of_a_sweep(
     assert message in err and "Choose another --name, or give the settings it has." in err
 
 
+def test_a_syntax_error_in_the_config_of_an_earlier_trial_is_named(tmp_path):
+    finished_trials(tmp_path, [0.9])
+    (tmp_path / "logs" / "cart_trial_0_seed_1" / "config.json").write_text('{\n  "horizon": 5,}')
+    code, out, err = sac(tmp_path, "sweep", "cart_variables.sh", "--grid", "discount=0.9,0.95")
+    assert (code, out) == (78, "") and len(err.splitlines()) == 1
+    assert "cart_trial_0_seed_1/config.json: not valid JSON: " in err and ": line 2 column " in err
+
+
 def test_a_sweep_of_the_same_settings_goes_on(tmp_path):
     finished_trials(tmp_path, [0.9, 0.99])
     sweep = ["sweep", "cart_variables.sh", "--grid", "discount=0.9,0.990"]

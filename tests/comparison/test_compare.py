@@ -30,10 +30,12 @@ def test_equal_scores_of_all_seeds_are_noise():
     assert result.is_noise
 
 
-def test_three_seeds_cannot_tell():
-    result = compare_scores(np.array([10.0, 11, 12]), np.array([1.0, 2, 3]))
-    assert verdict(result, "a", "b").startswith("Too few seeds to tell: even scores that are apart "
-                                                "entirely are so by chance in 10% of")  # fmt: skip
+@pytest.mark.parametrize("num_others", [3, 5, 50])
+def test_three_seeds_cannot_tell_however_many_the_others_are(num_others):
+    result = compare_scores(np.array([10.0, 11, 12]), np.linspace(1, 2, num_others))
+    assert result.is_noise
+    words = f"Too few seeds to tell: 3 and {num_others}. It takes 4 of each"
+    assert verdict(result, "a", "b").startswith(words)
 
 
 def test_command_prints_table_verdict_and_settings(tmp_path, capsys):
@@ -90,5 +92,14 @@ def test_success_rates_are_compared_if_all_seeds_have_one(tmp_path, capsys):
 
 def test_experiment_that_has_not_been_evaluated_is_refused(tmp_path):
     ExperimentPaths(tmp_path / "a").episodes.mkdir(parents=True)
+    write_run(tmp_path / "b", [1])
     with pytest.raises(ConfigError, match="a has no evaluation yet"):
-        compare(str(tmp_path / "a"), str(tmp_path / "a"))
+        compare(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def test_an_experiment_that_is_in_both_groups_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a_1", "a_b_1"):
+        write_run(tmp_path / name, [1])
+    with pytest.raises(ConfigError, match="a_ and a_b_1 both have a_b_1, which would count twice"):
+        compare("a_", str(tmp_path / "a_b_1"))

@@ -71,6 +71,21 @@ def test_the_learning_curve_has_the_success_rate_below_if_there_is_one(tmp_path,
     assert (returns.get_xlabel(), alone.get_xlabel()) == ("", "train step")
 
 
+def test_a_run_that_trains_offline_has_no_env_steps(tmp_path, monkeypatch, capsys):
+    figures = []
+    monkeypatch.setattr(plt, "close", figures.append)
+    paths = ExperimentPaths(tmp_path / "arm")
+    write_episodes(paths, "eval", "evaluator_0", [(100, 0, -7, 1011), (200, 0, 1, 1021)])
+    plot(exp_dir=paths.root)
+    plot((str(paths.root),), output=tmp_path / "group.png")
+    for output in (paths.root / "learning_curve.png", tmp_path / "group.png"):
+        assert output.read_bytes().startswith(b"\x89PNG")
+    (alone,), panels = (figure.axes for figure in figures)
+    (line,) = alone.lines
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([100, 200], [-7, 1])
+    assert [axes.get_xlabel() for axes in panels] == ["train steps", "minutes of training"]
+
+
 def test_experiment_without_episodes_and_an_unknown_one_are_refused(tmp_path):
     (tmp_path / "policies").mkdir()
     with pytest.raises(ConfigError, match="episodes has no episodes yet"):

@@ -8,8 +8,8 @@ from browser import Browser, install_chromium
 from report_fakes import learner_report, write_report
 from run_files import write_episodes, write_run
 
-from tfagents_system.comparison import report_sections
-from tfagents_system.comparison.report import make_charts, report
+from tfagents_system.comparison import curves, report_sections
+from tfagents_system.comparison.report import make_charts, make_page, report
 from tfagents_system.comparison.report_films import find_films
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import with_arguments
@@ -209,6 +209,32 @@ def test_report_of_an_experiment_that_has_only_begun(tmp_path, browser):
     browser.open(tmp_path / "report.html")
     assert "no evaluation yet" in browser.run("return document.body.textContent")
     assert browser.errors() == []
+
+
+def test_report_of_equal_returns(tmp_path, browser):
+    paths = write_run(tmp_path / "arm", [0])
+    write_episodes(paths, "eval", 0, [(100, 40, 12.3, 1011)] * 3)
+    chart, *_ = make_charts(paths, read_evaluations(paths))
+    assert 0 < chart["high"][0] - chart["low"][0] < 1e-14  # by rounding
+    report(paths.root)
+    browser.open(paths.root / "report.html")
+    labels = browser.run(
+        "const svg = document.querySelector('#curves svg');"
+        "const texts = [...svg.querySelectorAll('text[text-anchor=end]:not(.note)')];"
+        "return texts.map((text) => text.textContent)"
+    )
+    assert labels == ["12", "12.5"]  # every 0.5 from 0.95 * 12.3 to 1.05 * 12.3
+    assert browser.errors() == []
+
+
+def test_report_of_a_run_that_is_evaluated_meanwhile(tmp_path, monkeypatch):
+    paths = write_run(tmp_path / "arm", [1])
+
+    def read_later(paths):
+        return [*read_evaluations(paths), EvaluationPoint(300, 60, 60.0, [2.0])]
+
+    monkeypatch.setattr(curves, "read_evaluations", read_later)
+    assert '"xs": [100.0, 200.0]' in make_page(paths)
 
 
 def test_what_cannot_be_reported_is_refused(tmp_path):

@@ -81,6 +81,32 @@ def test_an_unfinished_film_is_left_out_and_one_filmed_anew_comes_again(paths):
     assert [record.path for record in everything(source)] == [film]
 
 
+def test_the_step_of_a_film_of_training_is_in_its_own_name(paths):
+    film = paths.training_videos / "policy_checkpoint_0000050000.mp4"
+    film.parent.mkdir()
+    film.write_bytes(b"a film")
+
+    *_, last = everything(Source(paths, []))
+
+    assert shown(last) == ("videos/training/policy_checkpoint_0000050000", 50_000)
+
+
+def test_a_deleted_film_is_named_and_the_other_records_keep_their_numbers(paths, capsys):
+    (film,) = paths.videos.glob("*/*.mp4")
+    other = film.with_name("episode_1.mp4")
+    other.write_bytes(b"another film")
+    source = Source(paths, [])
+    batch = source.next_batch()
+    film.unlink()
+
+    found = source.read(batch)
+
+    assert len(found) == batch.num_records == 10 + 1
+    assert shown(found[-2]) == ("train_step", 40, {})
+    assert found[-1].path == other
+    assert capsys.readouterr().out == f"WARNING: {film} is gone, so it is not mirrored.\n"
+
+
 def test_description_has_settings_and_origin(paths):
     description = describe(paths)
 

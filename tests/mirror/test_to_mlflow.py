@@ -9,6 +9,7 @@ import urllib.request
 import pytest
 from mirror_fakes import (
     COMMIT,
+    delete_a_film_in_time,
     expected_history,
     make_run,
     mlflow_history,
@@ -19,6 +20,7 @@ from mirror_fakes import (
 
 from tfagents_system.core.process.ports import free_port
 from tfagents_system.core.state.mirror_addresses import mirror_addresses
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.mirror import mirror as mirror_lib
 from tfagents_system.mirror.mirror import Mirror
@@ -36,6 +38,17 @@ class Dying(to_mlflow.Mlflow):
 
 to_mlflow.Mlflow = Dying
 Mirror(ExperimentPaths(pathlib.Path("logs/tiny")), "mlflow").advance(float("inf"))
+"""
+
+
+HANDED_OVER = """
+import pathlib
+from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.mirror.mirror import Mirror
+
+mirror = Mirror(ExperimentPaths(pathlib.Path("logs/tiny")), "mlflow")
+assert mirror.advance(float("inf")), mirror.problem
+mirror.close(is_finished=True)
 """
 
 
@@ -85,6 +98,74 @@ def test_a_changed_setting_becomes_a_tag(paths):
 
     run, _ = mlflow_run(own_database(paths))
     assert (run.data.params["config.horizon"], run.data.tags["config.horizon"]) == ("5", "6")
+
+
+@pytest.mark.parametrize("change", ["no run", "experiment", "run"])
+def test_a_run_that_is_new_in_mlflow_gets_everything(paths, monkeypatch, change):
+    hand_over(paths)
+    run, client = mlflow_run(own_database(paths))
+    if change == "experiment":
+        monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "other")
+    else:
+        client.delete_run(run.info.run_id)
+    if change == "run":
+        made = client.create_run(run.info.experiment_id)
+        monkeypatch.setenv("MLFLOW_RUN_ID", made.info.run_id)
+    experiment = "other" if change == "experiment" else "sac"
+    for steps in ([], [50]):
+        write_values(paths, steps)
+        hand_over(paths)
+        history = mlflow_history(own_database(paths), experiment)
+        assert history == expected_history([*range(0, 50, 10), *steps])
+
+
+def test_a_new_database_gets_everything(paths, tmp_path):
+    assert run_python(HANDED_OVER, tmp_path).returncode == 0
+    (paths.mirrors / "mlflow" / "mlflow.db").unlink()
+    hand_over(paths)
+
+    assert mlflow_history(own_database(paths)) == expected_history(range(0, 50, 10))
+
+
+def test_a_folder_with_another_name_has_its_files_in_it(paths):
+    hand_over(paths)
+    renamed = ExperimentPaths(paths.root.rename(paths.root.with_name("renamed")))
+    film = renamed.videos / "policy_checkpoint_0000000080" / "episode_0.mp4"
+    film.parent.mkdir()
+    film.write_bytes(b"another film")
+    for _ in range(2):
+        hand_over(renamed)
+
+    assert not paths.root.exists()
+    assert mlflow_history(own_database(renamed)) == expected_history(range(0, 50, 10))
+    run, client = mlflow_run(own_database(renamed))
+    for step in (40, 80):
+        (found,) = client.list_artifacts(
+            run.info.run_id, f"videos/policy_checkpoint_00000000{step}"
+        )
+        assert found.path.endswith("episode_0.mp4")
+
+
+def test_a_link_to_the_folder_is_no_other_folder(paths):
+    hand_over(paths)
+    link = paths.root.with_name("link")
+    link.symlink_to(paths.root)
+    write_values(paths, [50])
+    hand_over(ExperimentPaths(link))
+
+    assert mlflow_history(own_database(paths)) == expected_history(range(0, 60, 10))
+    _, client = mlflow_run(own_database(paths))
+    assert {each.name for each in client.search_experiments()} == {"Default", "sac"}
+
+
+def test_a_film_that_is_deleted_meanwhile_stops_nothing(paths, monkeypatch):
+    delete_a_film_in_time(paths, monkeypatch)
+    hand_over(paths)
+
+    assert mlflow_history(own_database(paths)) == expected_history(range(0, 50, 10))
+    run, client = mlflow_run(own_database(paths))
+    (film,) = client.list_artifacts(run.info.run_id, "videos/policy_checkpoint_0000000040")
+    assert film.path.endswith("episode_1.mp4")
 
 
 def test_a_batch_that_may_have_arrived_before_a_kill_is_not_doubled(paths, tmp_path, monkeypatch):

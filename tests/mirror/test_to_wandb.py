@@ -7,6 +7,7 @@ import pathlib
 import pytest
 from mirror_fakes import (
     COMMIT,
+    delete_a_film_in_time,
     expected_history,
     make_run,
     run_python,
@@ -72,6 +73,17 @@ def test_offline_files_have_values_settings_and_videos(paths):
     assert (folder / "files" / "params.py").read_text() == paths.params.read_text()
     (address,) = mirror_addresses(paths)
     assert folder in map(pathlib.Path, glob.glob(address.removeprefix("wandb: ")))
+
+
+def test_a_film_that_is_deleted_meanwhile_stops_nothing(paths, monkeypatch):
+    delete_a_film_in_time(paths, monkeypatch)
+    hand_over(paths)
+
+    assert wandb_history(paths) == expected_history(range(0, 50, 10))
+    rows = wandb_rows(paths)
+    assert [row["_step"] for row in rows] == [*range(10 + 1)]
+    films = [name for row in rows for name in row if name.startswith("videos/")]
+    assert {name.split("/")[2] for name in films} == {"episode_1"}
 
 
 def test_later_start_adds_what_is_new_to_the_same_run(paths):

@@ -35,9 +35,3 @@ def test_resamples_of_two_scores_have_the_distribution_of_two_coins():
 def test_interval_leaves_out_a_fortieth_at_each_end():
     low, high = bootstrap.interval(np.arange(41.0))
     assert (low, high) == (pytest.approx(40 * 0.025), pytest.approx(40 * 0.975))
-
-
-def test_smallest_chance_is_that_of_two_orders_of_all():
-    assert bootstrap.smallest_chance(3, 3) == 2 * 6 * 6 / 720
-    assert bootstrap.smallest_chance(1, 4) == 2 * 1 * 24 / 120
-    assert bootstrap.smallest_chance(1, 1) == 1

@@ -98,6 +98,29 @@ def test_group_is_a_folder_a_pattern_or_a_begin(tmp_path):
         find_group(str(tmp_path / "c_1"))
 
 
+def test_a_group_leaves_out_what_is_no_seed_of_it(tmp_path, capsys):
+    renamed = "a_seed_1_until_20260101_120000"
+    trials = [f"a_trial_{k}_seed_{s}" for k in (10, 1) for s in (1, 2)]
+    for name in ("a_seed_1", "a_seed_2", renamed, *trials, "ab_1"):
+        (tmp_path / name / "episodes").mkdir(parents=True)
+
+    def names(text):
+        return [paths.root.name for paths in find_group(str(tmp_path / text)).experiments]
+
+    for text in ("a", "a_", "a_*"):
+        assert names(text) == ["a_seed_1", "a_seed_2"]
+        left_out = ", ".join([renamed, *trials])
+        assert capsys.readouterr().err == f"{tmp_path}/{text}: left out {left_out}\n"
+    assert names("a_trial_1") == trials[2:]
+    assert names("a_trial") == names("a_trial_*") == trials
+    assert names("a_*_until_*") == names(renamed) == [renamed]
+    assert capsys.readouterr().err == ""
+    with pytest.raises(ConfigError, match="only trials of sweeps, .*, as .*a_trial_10_seed_1"):
+        find_group(str(tmp_path / "a_t*"))
+    with pytest.raises(ConfigError, match="not a pattern"):
+        find_group(str(tmp_path / "a**"))
+
+
 def test_settings_that_differ_between_groups(tmp_path):
     first = [write_run(tmp_path / f"a_{k}", [0], provenance={"seed": k}) for k in range(2)]
     second = [
@@ -109,6 +132,16 @@ def test_settings_that_differ_between_groups(tmp_path):
         ("discount", ["0.99", "0.8 or 0.9"]),
         ("packages numpy", ["'1'", "'1' or '2'"]),
         ("new", ["-", "- or None"]),
+    ]
+
+
+def test_files_that_differ_within_a_group_are_told_apart(tmp_path):
+    runs = [write_run(tmp_path / name, [0]) for name in "abc"]
+    for paths, sign in zip(runs, "123", strict=True):
+        spec = json.loads(paths.run_spec.read_text())
+        paths.run_spec.write_text(json.dumps(spec | {"files": {"params.py": sign * 64}}))
+    assert settings_differences([runs[:2], [runs[0], runs[2]]]) == [
+        ("files params.py", [f"sha256 {'1' * 8} or sha256 {sign * 8}" for sign in "23"])
     ]
 
 

@@ -1,6 +1,5 @@
 """Compares an experiment's earlier settings with those now asked for."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,8 @@ def check_is_same(
 ) -> None:
     """Raises ConfigError if the experiment was started with other settings, files or weights.
 
+    It does so, too, if the experiment's config is damaged.
+
     Args:
       paths: Paths of an existing experiment.
       environ: The SAC_* variables of the new start.
@@ -37,7 +38,7 @@ def check_is_same(
     if settings.params.is_file() and settings.params.read_bytes() != paths.params.read_bytes():
         texts.append(f"{settings.params} differs from {paths.params}")
     keys = experiment.differing_keys(
-        json.loads(paths.config.read_text()), load_env_config(settings.config)
+        load_env_config(paths.config), load_env_config(settings.config)
     )
     if keys:
         texts.append(f"{settings.config} differs from {paths.config} in {', '.join(keys)}")

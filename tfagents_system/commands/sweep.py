@@ -155,8 +155,8 @@ def _search_of(task: Task, ranges: Mapping[str, Range], num_trials: int) -> Task
     study = Study(task.folder / "study.log", ranges)
     earlier = study.earlier_trials()[:num_trials]
     # An experiment of a number that the study does not know is of another sweep.
-    unknown = [Trial(number, {}) for number in range(len(earlier), num_trials)]
-    _check_earlier(task, [*earlier, *unknown])
+    numbers = range(study.num_asked, study.num_asked + num_trials - len(earlier))
+    _check_earlier(task, [*earlier, *(Trial(number, {}) for number in numbers)])
     return TaskSweep(task, study.trials(num_trials), study)
 
 

@@ -22,6 +22,8 @@ from tfagents_system.records import bootstrap
 from tfagents_system.records.run_history import number_names, read_evaluations
 from tfagents_system.terminal.progress import progress_bar
 
+FEWEST_SEEDS = 4  # of a group; bootstrap intervals of fewer scores are too narrow
+
 
 class Comparison(NamedTuple):
     """Compares two groups of scores, with 95 % intervals."""
@@ -32,12 +34,12 @@ class Comparison(NamedTuple):
     difference_interval: tuple[float, float]
     probability: float  # that a seed of the first group beats one of the second
     probability_interval: tuple[float, float]
-    chance: float  # see bootstrap.smallest_chance
+    num_seeds: tuple[int, int]
 
     @property
     def is_decidable(self) -> bool:
         """Whether there are enough seeds to detect any difference."""
-        return self.chance <= 1 - bootstrap.CONFIDENCE
+        return min(self.num_seeds) >= FEWEST_SEEDS
 
     @property
     def is_noise(self) -> bool:
@@ -62,7 +64,7 @@ def compare_scores(
         _interval(estimates[0] - estimates[1]),
         float(bootstrap.probability_of_improvement(first, second)),
         _interval(bootstrap.probability_of_improvement(*samples)),
-        bootstrap.smallest_chance(len(first), len(second)),
+        (len(first), len(second)),
     )
 
 
@@ -128,9 +130,10 @@ def numbers_of_group(group: RunGroup, num_evaluations: int) -> dict[str, NDArray
 def verdict(comparison: Comparison, first: str, second: str) -> str:
     """Returns the result of the comparison in words."""
     if not comparison.is_decidable:
+        n, m = comparison.num_seeds
         return (
-            f"Too few seeds to tell: even scores that are apart entirely are so by chance in "
-            f"{comparison.chance:.0%} of such comparisons. It takes four seeds of each."
+            f"Too few seeds to tell: {n} and {m}. It takes {FEWEST_SEEDS} of each: with fewer, "
+            "chance passes for a difference in about a tenth of all comparisons or more."
         )
     if comparison.is_noise:
         return "The difference is not more than the noise between seeds."
@@ -147,9 +150,11 @@ def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(
       num_evaluations: Number of last evaluations over which the score is the mean.
 
     Raises:
-      ConfigError: If there is no such experiment, it has no evaluation, or a file is damaged.
+      ConfigError: If there is no such experiment, it is in both groups, it has no evaluation, or a
+        file is damaged.
     """
     groups = [find_group(first), find_group(second)]
+    _check_are_apart(*groups)
     with progress_bar("reading", "comparing") as begin:
         (x, x_steps), (y, y_steps) = (scores_of(group, num_evaluations) for group in groups)
         begin("comparing")
@@ -171,6 +176,16 @@ def compare(first: str, second: str, /, num_evaluations: Annotated[int, AtLeast(
     _print_success(groups, num_evaluations)
     _print_numbers(groups, num_evaluations)
     _print_differences(groups)
+
+
+def _check_are_apart(first: RunGroup, second: RunGroup) -> None:
+    """Raises ConfigError if an experiment is in both groups."""
+    in_first = {paths.root.resolve() for paths in first.experiments}
+    if both := [p.root.name for p in second.experiments if p.root.resolve() in in_first]:
+        raise ConfigError(
+            f"{first.name} and {second.name} both have {', '.join(both)}, which would count twice. "
+            "Give groups without common experiments, such as 'logs/a_seed_*'."
+        )
 
 
 def shown_interval(bounds: tuple[float, float]) -> str:

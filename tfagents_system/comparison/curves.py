@@ -13,6 +13,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.records import bootstrap
 from tfagents_system.records.event_files import Scalar, read_scalars
 from tfagents_system.records.run_history import (
+    EvaluationPoint,
     env_step_counter,
     number_names,
     read_evaluations,
@@ -50,7 +51,10 @@ class Band(NamedTuple):
 
 def make_panels(groups: Sequence[RunGroup]) -> list[Panel]:
     """Returns the panels for which any experiment has data, those of returns first."""
-    runs = [[_curves_of(paths) for paths in group.experiments] for group in groups]
+    runs = [
+        [curves_of(paths, read_evaluations(paths)) for paths in group.experiments]
+        for group in groups
+    ]
     keys = dict.fromkeys(key for group in runs for curves in group for key in curves)
     panels = [
         Panel(
@@ -73,10 +77,16 @@ def band(curves: Sequence[Curve], seed: int = 0) -> Band:
     return Band(xs, ys.mean(axis=0), low, high)
 
 
-def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
-    """Returns the curves of an experiment by title and label of the x axis."""
+def curves_of(
+    paths: ExperimentPaths, points: Sequence[EvaluationPoint]
+) -> dict[tuple[str, str], Curve]:
+    """Returns the curves of an experiment by title and label of the x axis.
+
+    Args:
+      paths: Paths of the experiment, which may be running.
+      points: Its evaluations.
+    """
     curves = {}
-    points = read_evaluations(paths)
     y_axes: dict[str, Sequence[float | None]] = {
         "episode return": [point.mean_return for point in points],
         "success rate": [point.success_rate for point in points],
@@ -86,6 +96,8 @@ def _curves_of(paths: ExperimentPaths) -> dict[tuple[str, str], Curve]:
         "env steps": [point.env_step for point in points],
         "minutes of training": [point.training_secs / 60 for point in points],
     }
+    if not any(x_axes["env steps"]):  # trained offline
+        del x_axes["env steps"]
     for (title, ys), (x_label, xs) in itertools.product(y_axes.items(), x_axes.items()):
         known = ((x, y) for x, y in zip(xs, ys, strict=True) if y is not None)
         curves[title, x_label] = _curve(known)

@@ -58,17 +58,17 @@ def curve(pairs: Iterable[tuple[int, float]], interval: int = 1) -> list[CurvePo
 def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     """Draws greedy evaluations (mean and standard deviation) and collected episodes (means).
 
-    Below, it draws the success rate, if the environment reports success.
+    Below, it draws the success rate, if the environment reports success. A run that trains offline
+    collects no episodes.
 
     Raises:
-      FileNotFoundError: If the experiment has no episodes yet.
+      FileNotFoundError: If the experiment has no episodes of either kind yet.
     """
     paths = ExperimentPaths(exp_dir)
-    collected = read_returns(paths, "collect")
-    if not collected:
+    collected, evaluated = read_returns(paths, "collect"), read_returns(paths, "eval")
+    if not collected and not evaluated:
         raise FileNotFoundError(f"{paths.episodes} has no episodes yet.")
-    collect = curve(collected, interval=max(1, collected[-1][0] // 200))
-    evaluation = curve(read_returns(paths, "eval"))
+    evaluation = curve(evaluated)
 
     rates = [(p.train_step, p.success_rate) for p in read_evaluations(paths)
              if p.success_rate is not None]  # fmt: skip
@@ -77,8 +77,10 @@ def draw_learning_curve(exp_dir: pathlib.Path, output: pathlib.Path) -> None:
     axes, *below = figure.subplots(
         2 if rates else 1, sharex=True, squeeze=False, height_ratios=[2, 1] if rates else [1]
     ).flat
-    axes.plot([p.train_step for p in collect], [p.mean_return for p in collect],
-              color="0.7", label="collected episodes (with exploration)")  # fmt: skip
+    if collected:
+        collect = curve(collected, interval=max(1, collected[-1][0] // 200))
+        axes.plot([p.train_step for p in collect], [p.mean_return for p in collect],
+                  color="0.7", label="collected episodes (with exploration)")  # fmt: skip
     steps = [p.train_step for p in evaluation]
     axes.fill_between(
         steps,

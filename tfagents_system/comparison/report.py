@@ -18,9 +18,8 @@ import numpy as np
 
 from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.comparison import report_sections as sections
-from tfagents_system.comparison.curves import make_panels
+from tfagents_system.comparison.curves import curves_of
 from tfagents_system.comparison.report_films import find_films, make_films, num_missing_films
-from tfagents_system.comparison.run_groups import RunGroup
 from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.hyperparameters import hyperparameters
@@ -81,12 +80,11 @@ def make_charts(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> li
         "minutes of training": {p.training_secs / 60: float(np.std(p.returns)) for p in points},
     }
     charts = []
-    for panel in make_panels([RunGroup("", [paths])]):
-        ((curve,),) = panel.groups
-        chart = {"title": panel.title, "x_label": panel.x_label, "xs": curve.xs, "ys": curve.ys}
+    for (title, x_label), curve in curves_of(paths, points).items():
+        chart = {"title": title, "x_label": x_label, "xs": curve.xs, "ys": curve.ys}
         low = high = None
-        if panel.title == "episode return":
-            spread = [deviations[panel.x_label][x] for x in curve.xs]
+        if title == "episode return":
+            spread = [deviations[x_label][x] for x in curve.xs]
             low = [y - s for y, s in zip(curve.ys, spread, strict=True)]
             high = [y + s for y, s in zip(curve.ys, spread, strict=True)]
         charts.append(chart | {"low": low, "high": high})

@@ -1,6 +1,6 @@
 """Finds the settings in which experiments differ."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
@@ -56,9 +56,13 @@ def settings_differences(
     names = dict.fromkeys(name for group in records for record in group for name in record)
     differences = []
     for name in names:
-        values = [" or ".join(sorted({record.get(name, "-") for record in g})) for g in records]
-        if len(set(values)) > 1:
-            is_hash = name.startswith("files ")
-            shown = [f"sha256 {v[1:9]}" if v != "-" else v for v in values] if is_hash else values
-            differences.append((name, shown))
+        values = [{record.get(name, "-") for record in group} for group in records]
+        if any(of_group != values[0] for of_group in values):
+            differences.append((name, [_listed(name, of_group) for of_group in values]))
     return differences
+
+
+def _listed(name: str, values: Iterable[str]) -> str:
+    """Returns the values of a setting in a group; of the hash of a file, its beginning."""
+    is_hash = name.startswith("files ")
+    return " or ".join(f"sha256 {v[1:9]}" if is_hash and v != "-" else v for v in sorted(values))

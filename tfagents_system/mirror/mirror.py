@@ -101,7 +101,7 @@ class Mirror:
 
     def _connect(self) -> _Link:
         # Imported here, because the packages take seconds, and only one may be installed.
-        connect: Callable[[pathlib.Path, str, Description], Connection]
+        connect: Callable[[pathlib.Path, Progress, Description], Connection]
         if self._tracker == "wandb":
             from tfagents_system.mirror import to_wandb
 
@@ -112,10 +112,9 @@ class Mirror:
             connect, destination = to_mlflow.Mlflow, to_mlflow.destination()
         self._folder.mkdir(parents=True, exist_ok=True)
         progress = Progress(self._folder / "progress.jsonl", destination)
-        source = Source(self._paths, progress.batches)
         self._description = describe(self._paths)
-        connection = connect(self._folder, progress.run_id, self._description)
-        self._link = _Link(connection, progress, source)
+        connection = connect(self._folder, progress, self._description)
+        self._link = _Link(connection, progress, Source(self._paths, progress.batches))
         write_address(self._folder, connection.address)
         arrived = connection.num_arrived
         total, self._pending = 0, []

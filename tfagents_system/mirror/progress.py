@@ -27,13 +27,18 @@ class Progress:
         header, *lines = _read_lines(path) or [{}]
         if "destination" in header:  # earlier versions wrote passwords
             header["destination"] = without_secrets(header["destination"])
+        self._destination = destination
         if header.get("destination") != destination:
-            header = {"destination": destination, "run_id": secrets.token_hex(8), "num_arrived": 0}
-            lines = []
-        self._header = header
+            self.begin_anew()
+            return
         self.run_id: str = header["run_id"]
         self.num_arrived: int = header["num_arrived"]
         self.batches = [Batch(**line) for line in lines]
+        self._write()
+
+    def begin_anew(self) -> None:
+        """Forgets all batches, for a new run of the tracker; it gets a new `run_id`."""
+        self.run_id, self.num_arrived, self.batches = secrets.token_hex(8), 0, []
         self._write()
 
     def add(self, batch: Batch) -> None:
@@ -48,7 +53,11 @@ class Progress:
         self._write()
 
     def _write(self) -> None:
-        header = self._header | {"num_arrived": self.num_arrived}
+        header = {
+            "destination": self._destination,
+            "run_id": self.run_id,
+            "num_arrived": self.num_arrived,
+        }
         lines = [header, *map(dataclasses.asdict, self.batches)]
         write_text_atomically(self._path, "".join(map(_line, lines)))
 

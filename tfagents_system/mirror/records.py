@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfagents_system.comparison.settings_difference import read_settings
+from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.files import is_inside, read_json
 from tfagents_system.core.state.paths import ExperimentPaths
@@ -30,7 +31,7 @@ class Video:
     """A filmed episode."""
 
     path: pathlib.Path
-    name: str  # videos/<checkpoint>/episode_<k>
+    name: str  # videos/<checkpoint>/episode_<k>, or videos/training/<checkpoint>
     step: int  # the policy's train step
 
 
@@ -85,7 +86,7 @@ class Source:
     def read(self, batch: Batch) -> list[Record]:
         """Returns the records of a batch, always in the same order."""
         values = [v for name, range_ in batch.events.items() for v in self._values(name, *range_)]
-        return [*values, *map(self._video, batch.videos)]
+        return [*values, *(self._video(*film) for film in batch.videos.items())]
 
     def _event_files(self) -> list[pathlib.Path]:
         folders = (self._paths.train_summaries, self._paths.eval_summaries)
@@ -108,10 +109,16 @@ class Source:
             if scalars:
                 yield Values(scalars, axis, event.step, event.wall_time)
 
-    def _video(self, name: str) -> Video:
+    def _video(self, name: str, changed: int) -> Record:
+        """Returns a film; if it is gone, names it, and keeps its number by an empty record."""
         path = self._paths.root / name
-        step = re.search("[0-9]+", path.parent.name)
-        return Video(path, str(pathlib.Path(name).with_suffix("")), int(step[0]) if step else 0)
+        is_training = path.parent == self._paths.training_videos
+        found = re.search("[0-9]+", path.stem if is_training else path.parent.name)
+        step = int(found[0]) if found else 0
+        if not path.exists():
+            print(f"WARNING: {printable(path)} is gone, so it is not mirrored.", flush=True)
+            return Values({}, "train_step", step, changed / 1e9)
+        return Video(path, str(pathlib.Path(name).with_suffix("")), step)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from mlflow import MlflowClient  # noqa: E402
 from mlflow.entities import Metric, Param, RunTag  # noqa: E402
 
 from tfagents_system.core.display import without_secrets  # noqa: E402
+from tfagents_system.mirror.progress import Progress  # noqa: E402
 from tfagents_system.mirror.records import Description, Record, Values, Video  # noqa: E402
 
 MOST_METRICS, MOST_PARAMS, MOST_CHARACTERS = 1000, 100, 500  # accepted by every server
@@ -28,7 +29,8 @@ OWN_DATABASE = "mlflow.db"  # in the mirror's folder
 
 def destination() -> str:
     """Returns the destination from the package's variables, without a password."""
-    return without_secrets(_server()) or OWN_DATABASE
+    server = without_secrets(_server()) or OWN_DATABASE
+    return " ".join(filter(None, (server, os.environ.get("MLFLOW_RUN_ID"))))
 
 
 def _server() -> str:
@@ -40,7 +42,7 @@ class Mlflow:
 
     num_arrived = None  # None: all batches but perhaps the last
 
-    def __init__(self, folder: pathlib.Path, run_id: str, description: Description):
+    def __init__(self, folder: pathlib.Path, progress: Progress, description: Description):
         """Connects; `folder` is the mirror's own.
 
         Raises:
@@ -51,7 +53,7 @@ class Mlflow:
         self._is_own = not _server()
         own_uri = f"sqlite:///{folder.absolute() / OWN_DATABASE}"
         self._client = MlflowClient(_server() or own_uri)
-        self._run_id = self._find_run(folder, run_id, description)
+        self._run_id = self._find_run(folder, progress, description)
         self.address = self._address(_server() or own_uri)
         self._client.update_run(self._run_id, status="RUNNING")
         self.describe(description)
@@ -63,24 +65,37 @@ class Mlflow:
         experiment = self._client.get_run(self._run_id).info.experiment_id
         return f"{uri.rstrip('/')}/#/experiments/{experiment}/runs/{self._run_id}"
 
-    def _find_run(self, folder: pathlib.Path, run_id: str, description: Description) -> str:
-        """Returns the id of the run, which is created if it is missing."""
+    def _find_run(self, folder: pathlib.Path, progress: Progress, description: Description) -> str:
+        """Returns the id of the run; if it is missing, creates it and begins the progress anew."""
         if given := os.environ.get("MLFLOW_RUN_ID"):
             return given
+        experiment = self._find_experiment(folder / "artifacts")
+        found = self._client.search_runs([experiment], f"tags.`{ID_TAG}` = '{progress.run_id}'")
+        if found:
+            return found[0].info.run_id
+        progress.begin_anew()  # before the run exists, because a crash may come in between
+        made = self._client.create_run(
+            experiment, tags={ID_TAG: progress.run_id}, run_name=description.name
+        )
+        return made.info.run_id
+
+    def _find_experiment(self, artifacts: pathlib.Path) -> str:
+        """Returns the id of MLflow's experiment, which is created if it is missing.
+
+        Args:
+          artifacts: Folder of its files in the own database; a server knows where files go.
+        """
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "sac")
         experiment = self._client.get_experiment_by_name(name)
         if experiment is not None:
-            experiment_id = experiment.experiment_id
-        else:  # a server knows where files go, a database does not
-            location = (folder.absolute() / "artifacts").as_uri() if self._is_own else None
-            experiment_id = self._client.create_experiment(name, location)
-        found = self._client.search_runs([experiment_id], f"tags.`{ID_TAG}` = '{run_id}'")
-        if found:
-            return found[0].info.run_id
-        made = self._client.create_run(
-            experiment_id, tags={ID_TAG: run_id}, run_name=description.name
-        )
-        return made.info.run_id
+            here = {path.as_uri() for path in (artifacts.absolute(), artifacts.resolve())}
+            if not self._is_own or experiment.artifact_location in here:
+                return experiment.experiment_id
+            # The folder has been moved or copied; the location of an experiment never changes.
+            earlier = experiment.experiment_id
+            self._client.rename_experiment(earlier, f"{name} {earlier}")
+        uri = artifacts.resolve().as_uri() if self._is_own else None
+        return self._client.create_experiment(name, uri)
 
     def describe(self, description: Description) -> None:
         """Adds settings and files; MLflow's parameters never change, so changes become tags."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import wandb
 
 from tfagents_system.core.state.files import read_json, write_json_atomically
+from tfagents_system.mirror.progress import Progress
 from tfagents_system.mirror.records import Description, Record, Video
 
 FINISH_SECS = 15.0
@@ -47,16 +48,16 @@ class Wandb:
     record k is its step k.
     """
 
-    def __init__(self, folder: pathlib.Path, run_id: str, description: Description):
+    def __init__(self, folder: pathlib.Path, progress: Progress, description: Description):
         """Connects; `folder` is the mirror's own.
 
         Raises:
           Exception: If W&B cannot be reached; of many types.
         """
-        self._run_id, self._state = run_id, folder / "arrived.json"
+        self._run_id, self._state = progress.run_id, folder / "arrived.json"
         state = read_json(self._state) or {}
-        if state.get("run_id") != run_id:
-            state = {"run_id": run_id, "num_records": 0, "open": None}
+        if state.get("run_id") != self._run_id:
+            state = {"run_id": self._run_id, "num_records": 0, "open": None}
         if state["open"] is not None:
             shutil.rmtree(state["open"], ignore_errors=True)
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # to its makers
@@ -64,7 +65,7 @@ class Wandb:
         try:
             self._run = wandb.init(
                 project=os.environ.get("WANDB_PROJECT", "sac"),
-                id=os.environ.get("WANDB_RUN_ID", run_id),
+                id=os.environ.get("WANDB_RUN_ID", self._run_id),
                 name=os.environ.get("WANDB_NAME", description.name),
                 tags=[f"{name} {value[:40]}" for name, value in description.tags.items()],
                 dir=os.environ.get("WANDB_DIR", str(folder)),

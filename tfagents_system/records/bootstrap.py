@@ -62,11 +62,3 @@ def mean_interval(values: Floats, rng: np.random.Generator) -> tuple[Floats, Flo
     n = len(values)
     times_drawn = rng.multinomial(n, np.full(n, 1 / n), NUM_RESAMPLES)  # of each value
     return interval(times_drawn @ values / n)
-
-
-def smallest_chance(n: int, m: int) -> float:
-    """Returns the probability that n and m scores of one distribution do not overlap.
-
-    2 n! m! / (n + m)!: no comparison of so few seeds can be more certain.
-    """
-    return min(1.0, 2 / math.comb(n + m, n))

@@ -33,8 +33,8 @@ if pathlib.Path("hang_" + name).exists():
 SLOT = [sys.executable, "-c", SCRIPT]
 
 
-def make_task(seeds=(1,), name="arm"):
-    """A task in the current folder."""
-    task = Task(name, {"PATH": os.environ["PATH"]}, "local", seeds)
+def make_task(seeds=(1,), name="arm", files=None):
+    """A task in the current folder; `files` are its params and config."""
+    task = Task(name, {"PATH": os.environ["PATH"]}, "local", seeds, files or {})
     task.folder.mkdir(parents=True, exist_ok=True)
     return task

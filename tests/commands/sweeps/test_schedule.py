@@ -14,6 +14,7 @@ from tfagents_system.commands.sweeps.runs import ParallelRuns
 from tfagents_system.commands.sweeps.schedule import Schedule
 from tfagents_system.commands.sweeps.task_sweep import TaskSweep
 from tfagents_system.commands.sweeps.trials import grid_trials
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.file_locks import open_lock, try_lock
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.terminal.lines import Terminal
@@ -131,6 +132,26 @@ def test_an_experiment_that_still_runs_after_a_kill_of_the_sweep_is_awaited():
     Schedule([sweep], ParallelRuns([SLOT]), Progress(1), Terminal(Tape()), False).run()
     assert lines[0] == "logs/arm_trial_0_seed_1 is running: waiting for its end."
     assert states(sweep) == [(0, "finished", [-100.0])]
+
+
+def test_no_trial_starts_with_other_files_than_those_before_it():
+    params = pathlib.Path("params.py")
+    params.write_text("a = 1")
+
+    class Editor(io.StringIO):
+        def write(self, text):
+            if "arm_trial_0_seed_1: " in text:  # it begins
+                params.write_text("a = 2")
+            return len(text)
+
+    task = make_task(files={params: b"a = 1"})
+    sweep = TaskSweep(task, iter(GRID), None)
+    with pytest.raises(ConfigError, match="params.py has changed since the sweep arm started, so "):
+        Schedule([sweep], ParallelRuns([SLOT]), Progress(3), Terminal(Editor()), False).run()
+    assert tape() == ["arm_trial_0_seed_1"] and states(sweep) == [(0, "finished", [-100.0])]
+    params.unlink()
+    with pytest.raises(ConfigError, match="params.py has changed"):
+        task.check_files()
 
 
 class FakeStudy:

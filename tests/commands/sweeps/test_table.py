@@ -58,6 +58,13 @@ def test_finished_trials_are_ranked_with_seeds_and_interval(sweep, capsys):
     assert (folder / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_table_is_printed_although_nothing_can_be_written(sweep, capsys):
+    (sweep.task.folder / "sweep.csv").mkdir()
+    with pytest.raises(IsADirectoryError):
+        show_results(sweep)
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["1", "0.95", "float32", "50"]
+
+
 def test_success_is_a_column_if_any_trial_has_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     sweep = TaskSweep(make_task(seeds=(1, 2)), grid_trials({"discount": [0.9, 0.95]}), None)

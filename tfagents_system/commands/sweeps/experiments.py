@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.sweeps.trials import Trial
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch import start
@@ -22,6 +23,7 @@ class Task:
     environ: Mapping[str, str]  # SAC_* variables of all trials
     placement: str
     seeds: Sequence[int]
+    files: Mapping[pathlib.Path, bytes]  # params and config, as they are when the sweep starts
 
     @classmethod
     def read(
@@ -48,12 +50,25 @@ class Task:
         )
         settings = Settings.from_environ(environ)
         environ.pop("SLURM_ARRAY_TASK_ID", None)  # the name has the number of an array's task
-        return cls(settings.exp_dir.name, environ, settings.placement, seeds)
+        files = {
+            file: file.read_bytes() for file in (settings.params, settings.config) if file.is_file()
+        }
+        return cls(settings.exp_dir.name, environ, settings.placement, seeds, files)
 
     @property
     def folder(self) -> pathlib.Path:
         """Folder of the sweep's logs and results."""
         return pathlib.Path("logs") / f"{self.name}_sweep"
+
+    def check_files(self) -> None:
+        """Raises ConfigError if a file is no longer what trials so far were trained with."""
+        for file, content in self.files.items():
+            if not file.is_file() or file.read_bytes() != content:
+                raise ConfigError(
+                    f"{file} has changed since the sweep {self.name} started, so further trials "
+                    "would not be comparable. Undo the change and give the same command, or sweep "
+                    "the new file with another --name."
+                )
 
     def experiments_of(self, trial: Trial) -> list["Experiment"]:
         """Returns the experiments of a trial."""

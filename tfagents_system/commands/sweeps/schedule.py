@@ -42,6 +42,9 @@ class Schedule:
         """Blocks until the queue is empty and all have ended, or a signal has stopped all.
 
         An error, such as an output without a reader, stops those that run: nobody would else.
+
+        Raises:
+          ConfigError: If the params or the config of a sweep have changed.
         """
         try:
             while True:
@@ -68,6 +71,7 @@ class Schedule:
             elif self._is_running_elsewhere(experiment):
                 return
             else:
+                sweep.task.check_files()
                 self._terminal.print(f"{experiment.name}: {experiment.log}")
                 self._progress.begin(experiment)
                 self._sweep_of[experiment.name] = sweep

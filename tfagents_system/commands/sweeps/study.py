@@ -13,7 +13,7 @@ class Study:
     """An Optuna study that maximizes the score; it is in a file, so that it survives a stop."""
 
     def __init__(self, file: pathlib.Path, ranges: Mapping[str, Range]):
-        """Opens the study in `file`, or creates it.
+        """Opens the study in `file`, or creates it; only one process at a time may have it.
 
         Raises:
           ConfigError: If Optuna is not installed, or the study in `file` has other ranges.
@@ -27,20 +27,28 @@ class Study:
                 f"--search needs Optuna ({error}): {how_to_install('optuna')}"
             ) from None
         optuna.logging.set_verbosity(optuna.logging.WARNING)
+        _remove_half_line(file)
         self._optuna = optuna
         self._ranges = ranges
         self._study = optuna.create_study(
             study_name="sweep", direction="maximize", load_if_exists=True,
             storage=JournalStorage(JournalFileBackend(str(file))),
-            sampler=optuna.samplers.TPESampler(seed=0, constant_liar=True),
             pruner=optuna.pruners.MedianPruner(),
         )  # fmt: skip
-        self._check_ranges(file)
+        # With the same seed, the first trials after a stop would be those before it.
+        self._study.sampler = optuna.samplers.TPESampler(seed=self.num_asked, constant_liar=True)
+        self._check_trials(file)
+
+    @property
+    def num_asked(self) -> int:
+        """Number of all trials so far, also of incomplete ones; the next trial has this number."""
+        return len(self._study.get_trials(deepcopy=False))
 
     def earlier_trials(self) -> list[Trial]:
-        """Returns the trials so far."""
+        """Returns the trials so far, without those that a kill has left incomplete."""
         return [Trial(trial.number, dict(trial.params))
-                for trial in self._study.get_trials(deepcopy=False)]  # fmt: skip
+                for trial in self._study.get_trials(deepcopy=False)
+                if trial.params.keys() == self._ranges.keys()]  # fmt: skip
 
     def trials(self, count: int) -> Iterator[Trial]:
         """Yields `count` trials in all, those of earlier starts first; asks Optuna lazily."""
@@ -87,18 +95,34 @@ class Study:
         state = self._study.get_trials(deepcopy=False)[trial.number].state
         return state == self._optuna.trial.TrialState.PRUNED
 
-    def _check_ranges(self, file: pathlib.Path) -> None:
+    def _check_trials(self, file: pathlib.Path) -> None:
+        """Marks the trials as failed that a kill has left without some of their values.
+
+        Raises:
+          ConfigError: If another one has other ranges.
+        """
+        states = self._optuna.trial.TrialState
         now = {name: str(range_) for name, range_ in self._ranges.items()}
         for trial in self._study.get_trials(deepcopy=False):
             before = {
                 name: str(Range(found.low, found.high, found.log))
                 for name, found in trial.distributions.items()
             }
-            if before and before != now:  # without: a crash in the moment when it was made
+            if before.items() < now.items() and trial.state in (states.RUNNING, states.FAIL):
+                if trial.state == states.RUNNING:
+                    self._study.tell(trial.number, state=states.FAIL)
+            elif before != now:
                 raise ConfigError(
                     f"{file} is of another --search: it has {_listed(before)}, not "
                     f"{_listed(now)}. Choose another --name, or give the ranges it has."
                 )
+
+
+def _remove_half_line(file: pathlib.Path) -> None:
+    """Cuts off the line that a full disk or a kill has left unfinished: Optuna reads whole ones."""
+    if file.exists():
+        with file.open("r+b") as log:
+            log.truncate(log.read().rfind(b"\n") + 1)
 
 
 def _listed(ranges: Mapping[str, str]) -> str:

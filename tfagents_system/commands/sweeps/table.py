@@ -26,8 +26,8 @@ def show_results(sweep: TaskSweep) -> None:
     num_seeds = len(sweep.task.seeds)
     if not results:
         return
+    _print(_shown_rows(results, num_seeds))  # first, because the disk may be full
     _write_csv(folder / "sweep.csv", results)
-    _print(_shown_rows(results, num_seeds))
     evaluated = [result for result in results if result.evaluated]
     if not evaluated:
         if any(result.state == FINISHED for result in results):
