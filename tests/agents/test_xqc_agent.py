@@ -160,6 +160,22 @@ def test_incoming_weights_keep_norm_1():
             )
 
 
+def test_the_actor_s_running_moments_follow_every_train_step():
+    actor = NormalizingActorNetwork(OBSERVATION, action_spec(), (4,), BatchNormLayers)
+    agent = xqc_agent(actor, policy_delay=3)
+    (first, *_), kernels = actor.layers_of_head.normalizations, actor.kernels
+    before = [kernel.numpy() for kernel in kernels]
+    mean, variance = 0.0, 1.0
+    for _ in range(2):  # neither is the actor's
+        agent.train(transition(**BATCH))
+        mean += 0.01 * (np.mean(BATCH["s"]) - mean)
+        variance += 0.01 * (np.var(BATCH["s"]) - variance)
+        np.testing.assert_allclose(first.mean, [mean], rtol=1e-5)
+        np.testing.assert_allclose(first.variance, [variance], rtol=1e-5)
+    for kernel, expected in zip(kernels, before, strict=True):
+        np.testing.assert_array_equal(kernel, expected)
+
+
 def test_step_sizes_fall_to_a_tenth():
     agent = xqc_agent(num_iter=10, num_steps_per_iter=2, alpha_learning_rate=1e-3)
     optimizers = agent.actor_optimizer, agent.critic_optimizer, agent.temperature.optimizer

@@ -145,7 +145,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
                 batch = summarized(networks, batch)
             # First, because ops wait for a core in this order, and this chain is the longest.
             actor = self._when_due(
-                lambda: self._actor_step(batch, alpha), lambda: self._no_actor_step()
+                lambda: self._actor_step(batch, alpha), lambda: self._no_actor_step(batch)
             )
             critic, by_critics, by_features = self._critic_step(batch, alpha)
             by_summarizer = []
@@ -181,14 +181,14 @@ class ActorCriticAgent(tf_agent.TFAgent):
         def update_actor() -> None:
             self._apply(self.actor_optimizer, [gradients.actor], [self._actor_variables])
             self.rule.normalize_weights([self.networks.actor])
-            if gradients.actor_moments:
-                self.networks.actor.update_moments(gradients.actor_moments)
             if self.temperature is not None:
                 self.temperature.apply(gradients.log_alpha)
             if self.rule.delays_targets:
                 self._update_targets()
 
         self._when_due(update_actor, lambda: None, is_due)
+        if gradients.actor_moments:
+            self.networks.actor.update_moments(gradients.actor_moments)
         if not self.rule.delays_targets:
             self._update_targets()
         for critic, moments in zip(self.networks.critics, gradients.critics_moments, strict=False):
@@ -241,7 +241,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         soft_value = actor.soft_value if self.networks.state_value is not None else ()
         return _ActorStep(losses, metrics, soft_value, by_actor, by_log_alpha, actor.moments)
 
-    def _no_actor_step(self) -> _ActorStep:
+    def _no_actor_step(self, batch: Batch) -> _ActorStep:
         zero, temperature = tf.constant(0.0), self.temperature
         is_soft = temperature is not None
         return _ActorStep(
@@ -250,7 +250,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             soft_value=(),
             by_actor=[tf.zeros_like(variable) for variable in self._actor_variables],
             by_log_alpha=[tf.zeros_like(temperature.log_alpha)] if temperature else [],
-            moments=self._losses.no_actor_moments(),
+            moments=self._losses.idle_moments(batch),
         )
 
     def _critic_step(self, batch: Batch, alpha: Alpha) -> tuple[CriticLoss, _OfNetworks, Nest]:

@@ -39,7 +39,8 @@ class Losses(NamedTuple):
     critic: Callable[[Networks, Batch, Alpha], CriticLoss]
     # Takes networks, a batch and the soft values of its states; returns a scalar.
     state_value: Callable[[Networks, Batch, tf.Tensor], tf.Tensor] | None = None
-    no_actor_moments: Callable[[], Sequence[Any]] = tuple  # zeros for ActorLoss.moments
+    # Returns ActorLoss.moments in a step that is not the actor's.
+    idle_moments: Callable[[Batch], Sequence[Any]] = lambda batch: ()
 
 
 def sum_of_parts(values: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:

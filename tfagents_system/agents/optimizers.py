@@ -17,10 +17,10 @@ class Gradients(NamedTuple):
     critics: Sequence[Sequence[tf.Tensor]]
     summarizer: list[tf.Tensor]
     state_value: list[tf.Tensor]
-    actor: list[tf.Tensor]  # zeros in a step that is not the actor's, as all below
+    actor: list[tf.Tensor]  # zeros in a step that is not the actor's, as the next
     log_alpha: list[tf.Tensor]
-    actor_moments: Sequence[Any]
-    critics_moments: Sequence[Any]  # in every step
+    actor_moments: Sequence[Any]  # in every step, as all below
+    critics_moments: Sequence[Any]
     statistics: list[Any]  # of what normalizes, as they will be; see Networks.normalized
 
 

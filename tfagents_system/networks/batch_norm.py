@@ -158,9 +158,9 @@ class NormalizingLayers(tf.keras.layers.Layer):
         """The kernels of all dense layers, [inputs, units] each."""
         return [layer.kernel for layer in (*self.hidden_layers, self.output_layer)]
 
-    def no_moments(self) -> list[Moments]:
-        """Returns zeros in place of the moments of each normalization."""
-        return [(tf.zeros_like(n.mean), tf.zeros_like(n.variance)) for n in self.normalizations]
+    def running_moments(self) -> list[Moments]:
+        """Returns the moments of each normalization for which `update` changes nothing."""
+        return [(n.mean.read_value(), n.variance.read_value()) for n in self.normalizations]
 
     def update(self, moments: list[Moments]) -> None:
         """Moves the running moments of each normalization towards those of a batch."""

@@ -43,7 +43,7 @@ def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
                 losses.actor_loss,
                 of_batch=lambda observation: parts.actor.of_batch(observation, train_step // delay),
             ),
-            no_actor_moments=parts.actor.layers_of_head.no_moments,
+            idle_moments=lambda batch: parts.actor.layers_of_head.running_moments(),
         )
     return make_soft_agent(
         settings, parts, own_losses, partial(make_temperature, adam_beta_1=ADAM_BETA_1),

@@ -17,6 +17,7 @@ from tfagents_system.agents.building import (
 )
 from tfagents_system.agents.crossq import losses as crossq_losses
 from tfagents_system.agents.losses import Losses
+from tfagents_system.agents.networks import seen_by
 from tfagents_system.agents.optimizers import LearningRate
 from tfagents_system.agents.sac import losses as sac_losses
 from tfagents_system.agents.sac.algorithm import make_soft_agent
@@ -35,9 +36,11 @@ def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     check_normalizes(parts.critic, losses.SUPPORT)
     own_losses = Losses(sac_losses.actor_loss, partial(losses.critic_loss, gamma=settings.discount))
     if isinstance(parts.actor, NormalizingActorNetwork):
+        of_batch = parts.actor.of_batch
         own_losses = own_losses._replace(
-            actor=partial(crossq_losses.actor_loss, of_batch=parts.actor.of_batch),
-            no_actor_moments=parts.actor.layers_of_head.no_moments,
+            actor=partial(crossq_losses.actor_loss, of_batch=of_batch),
+            # The policy acts by these moments, which go on while the actor is not updated.
+            idle_moments=lambda batch: of_batch(seen_by(parts.actor, batch.steps))[1],
         )
 
     def falling(name: str) -> LearningRate:
