@@ -96,8 +96,9 @@ def collect(
             "number, or call sac train --offline DATASET: the launcher runs no params file."
         )
     records = WorkerRecords(
-        run.paths, worker_id, run.horizon, params.log_period_itrs, collects, params.callbacks
-    )
+        run.paths, worker_id, run.horizon, params.log_period_itrs, collects, params.callbacks,
+        ends_at_horizon=params.time_aware,
+    )  # fmt: skip
     run_seed = run.seed if collects else derive_seed(run.seed, SeedPurpose.EVALUATORS)
     # A crash before the first episode must not repeat itself with the same random numbers. The
     # first start has the same seeds in all runs with this seed; in a deterministic run, all starts.

@@ -68,7 +68,16 @@ def test_the_share_falls_from_1_at_the_reset_to_0_at_the_horizon():
         ]  # fmt: skip
 
 
-def test_ends_keep_their_discounts():
+def test_the_horizon_ends_the_task():
+    for make in (CountingEnv, lambda: CountingEnv(truncates_at=4)):
+        environment = aware(make)
+        for _ in range(2):
+            environment.reset()
+            discounts = [float(environment.step(ZERO).discount) for _ in range(4)]
+            assert discounts == [1.0, 1.0, 1.0, 0.0]
+
+
+def test_ends_before_the_horizon_keep_their_discounts():
     for make, discount in ((lambda: CountingEnv(terminates_at=2), 0.0),
                            (lambda: CountingEnv(truncates_at=2), 1.0)):  # fmt: skip
         environment = aware(make)

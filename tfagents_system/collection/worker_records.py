@@ -42,10 +42,12 @@ class WorkerRecords:
         log_period_itrs: int,
         collects: bool = True,
         callbacks: Callable[..., Any] = lambda: [],
+        ends_at_horizon: bool = False,
     ):
         """Claims a stream, and reads the number of env steps from the record of episodes.
 
         `collects` is False for evaluators, `callbacks` is the hook of TrainParams.
+        `ends_at_horizon` tells that the horizon is a termination, not a time limit.
         """
         self.program = f"worker_{worker_id}" if collects else f"evaluator_{worker_id}"
         self.fence = Fence.of_worker(paths, self.program)
@@ -66,7 +68,7 @@ class WorkerRecords:
         self._summary_rate = RateMeter(self.env_step)
         self._log_period_itrs = log_period_itrs
         self._summarized_period = 0
-        self._ends, self._has_warned = EpisodeEnds(horizon), False
+        self._ends, self._has_warned = EpisodeEnds(horizon, ends_at_horizon), False
         self._share: list[Episode] = []  # of the evaluation of train step `_share_step`
         self._share_step = 0
         self._has_seen_success = False  # or a failure, of any greedy episode

@@ -62,9 +62,9 @@ class EpisodeEnds:
 
     MIN_EPISODES = 10  # of two equally likely lengths, all are equal in 1 of 1,000 cases
 
-    def __init__(self, horizon: int):
-        """`horizon`: env steps after which episodes are cut."""
-        self._horizon = horizon
+    def __init__(self, horizon: int, ends_there: bool = False):
+        """`horizon`: env steps after which episodes are cut; or end, which is not suspicious."""
+        self._horizon, self._ends_there = horizon, ends_there
         self._num_ends: collections.Counter[tuple[int, bool]] = collections.Counter()
 
     def note(self, length: int, is_terminal: bool) -> None:
@@ -76,6 +76,8 @@ class EpisodeEnds:
         """The suspicion as a sentence; None if there is none."""
         lengths = {length for length, _ in self._num_ends}
         length = lengths.pop() if len(lengths) == 1 else self._horizon
+        if length == self._horizon and self._ends_there:
+            return None
         num_terminal = self._num_ends[length, True]
         if length == 1 or num_terminal < self.MIN_EPISODES or self._num_ends[length, False]:
             return None

@@ -183,7 +183,7 @@ class TrainingSettings:
     time_aware: bool = flag(
         False,
         "observations get the share of the horizon that is left, from 1 to 0: a last entry of a "
-        "vector, `time_left` in a dict",
+        "vector, `time_left` in a dict; the last step of the horizon has discount 0",
     )
     frame_stack: int = count(
         1,
