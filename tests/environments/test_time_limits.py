@@ -237,11 +237,17 @@ def test_the_value_of_reward_1_for_ever_is_learned_through_a_time_limit():
     assert learned_q(lambda: suite_gym.load(NAME)) == pytest.approx(1 / (1 - GAMMA), rel=0.05)
 
 
-def suspicion_after(ends, horizon=100):
-    episode_ends = EpisodeEnds(horizon)
+def suspicion_after(ends, horizon=100, ends_there=False):
+    episode_ends = EpisodeEnds(horizon, ends_there)
     for length, discount in ends:
         episode_ends.note(length, discount == 0)
     return episode_ends.suspicion
+
+
+def test_the_end_of_a_task_that_ends_at_the_horizon_is_not_suspicious():
+    assert suspicion_after([(100, 0.0)] * 10) is not None
+    assert suspicion_after([(100, 0.0)] * 10, ends_there=True) is None
+    assert suspicion_after([(99, 0.0)] * 10, ends_there=True) is not None
 
 
 def test_discount_0_that_always_comes_at_the_same_step_is_suspicious():

@@ -16,10 +16,10 @@ TIME_LEFT = "time_left"  # key in a dict
 class TimeLeft(wrappers.PyEnvironmentBaseWrapper):
     """Adds the share of the horizon that is left: 1 at the reset, 0 at the horizon's last step.
 
-    A vector of floats gets it as its last entry, a dict as the float32 [1] `time_left`. The discount
-    of the horizon's last step is 0: an agent that sees the time learns values up to the limit, and
-    no episode goes on from where no time is left (Pardo et al. 2018, Time Limits in Reinforcement
-    Learning, section 3).
+    A vector of floats gets it as its last entry, a dict as the float32 [1] `time_left`. The last
+    step of the horizon has discount 0: an agent that sees the time learns values up to the limit,
+    and no episode goes on from where no time is left (Pardo et al. 2018, Time Limits in
+    Reinforcement Learning, section 3).
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, horizon: int):
