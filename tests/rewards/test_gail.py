@@ -28,10 +28,10 @@ def transition(offset=0.0):
     return tf.nest.map_structure(tf.constant, rows)
 
 
-def make_gail(expert, spec=OBSERVATION, units=4, **settings):
+def make_gail(expert, spec=OBSERVATION, units=4, num_own=3, **settings):
     encoder = SignalEncoder(spec, units, "simple", None, "gail_encoder", num_layers=0)
     settings = GailSettings(encoding_size=units, **settings)
-    signal = Gail(settings, encoder, action_head(ACTION))
+    signal = Gail(settings, encoder, action_head(ACTION), num_own)
     signal.imitate(lambda count: expert)
     return signal
 
@@ -67,6 +67,14 @@ def test_losses_and_rewards_by_hand(use_actions):
     np.testing.assert_allclose(parts["loss"], cross_entropy, rtol=1e-4)
     np.testing.assert_allclose(loss, cross_entropy + 10 * penalty, rtol=1e-3)
     np.testing.assert_allclose(parts["expert_estimate"], found[:2].mean(), rtol=1e-4)
+
+
+def test_demonstrations_in_the_minibatch_do_not_count_as_the_policy_s():
+    own, expert = transition(offset=1.0), transition()
+    both = tf.nest.map_structure(lambda *parts: tf.concat(parts, axis=0), own, expert)
+    signal = make_gail(expert)
+    tf.nest.map_structure(np.testing.assert_array_equal, signal.losses(both), signal.losses(own))
+    assert signal.judged(both).shape == [6]
 
 
 def test_the_penalty_is_over_images_too():

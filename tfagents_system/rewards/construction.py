@@ -10,6 +10,7 @@ from tfagents_system.core.action_masks import input_spec
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.leaves import only
 from tfagents_system.core.nests import Nest
+from tfagents_system.core.settings.minibatches import num_replay_samples
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.reward_signals import (
     EXTRINSIC,
@@ -69,7 +70,7 @@ def make_streams(
             return Rnd(settings, predictor, make_encoder(settings.encoding_size, "rnd_target"))
         if isinstance(settings, GailSettings):
             encoder = make_encoder(settings.encoding_size, "gail_encoder", num_layers=0)
-            return Gail(settings, encoder, agent.networks.head)
+            return Gail(settings, encoder, agent.networks.head, num_replay_samples(params))
         return EnvironmentSignal(settings.strength)
 
     signals = [make_signal(settings) for settings in streams.values()]

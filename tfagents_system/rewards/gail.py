@@ -45,6 +45,7 @@ class Gail(LearnedSignal):
         settings: GailSettings,
         encoder: SignalEncoder,
         head: ActionHead,
+        num_own: int,
     ):
         """Makes the networks; `imitate` must follow before it is trained.
 
@@ -52,10 +53,12 @@ class Gail(LearnedSignal):
           settings: Of the stream.
           encoder: Of observations, which is trained, too.
           head: Head for the environment's action.
+          num_own: Samples at the beginning of each minibatch that the policy has collected; others
+            are the expert's, too.
         """
         super().__init__("gail", settings.strength)
         self.encoder = encoder
-        self._head = head
+        self._head, self._num_own = head, num_own
         self._use_actions, self._use_vail = settings.use_actions, settings.use_vail
         units = settings.encoding_size
         self.hidden_layers = [dense(units, "gail_0"), dense(units, "gail_1")]
@@ -89,8 +92,9 @@ class Gail(LearnedSignal):
 
     def losses(self, transition: Transition) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Returns the loss, with the penalties of gradient and bottleneck, and its parts."""
-        policys, valid = self._rows(transition)
-        experts, expert_valid = self._rows(self._draw(tf.shape(transition.step_type)[0]))
+        own = tf.nest.map_structure(lambda leaf: leaf[: self._num_own], transition)
+        policys, valid = self._rows(own)
+        experts, expert_valid = self._rows(self._draw(tf.shape(own.step_type)[0]))
         of_policy = self._judgement(policys, is_noisy=True)
         of_expert = self._judgement(experts, is_noisy=True)
         cross_entropy = -valid_mean(tf.math.log(of_expert.estimate + EPSILON), expert_valid)
