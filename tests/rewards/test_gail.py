@@ -142,7 +142,7 @@ def told_apart(**settings):
         return Transition(ones, observation, actions, 0 * ones, ones, observation)
 
     expert, policy = batch(3.0), batch(-3.0)
-    signal = make_gail(expert, units=16, learning_rate=0.005, **settings)
+    signal = make_gail(expert, units=16, num_own=16, learning_rate=0.005, **settings)
     np.testing.assert_array_equal(signal.reward(policy), np.zeros(16))
     if settings.get("use_vail"):
         signal.beta.assign(0.2)  # where its steps of 5e-4 lead in the end
