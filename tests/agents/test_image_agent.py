@@ -6,7 +6,8 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.batch import with_shifted_images
+from tfagents_system.agents.batch import make_batch, with_shifted_images
+from tfagents_system.agents.networks import summarized
 from tfagents_system.data.transition import MID, Transition
 from tfagents_system.policies.acting import AgentPolicies, TfActingPolicy
 from tfagents_system.train_params_base import TrainParamsBase
@@ -67,6 +68,17 @@ def test_the_critics_train_the_convolutions_and_all_have_targets(algorithm, imag
     after = [v.numpy() for v in summarizer.variables]
     assert all((x != y).any() for x, y in zip(before, after, strict=True))
     assert any((x != y).numpy().any() for x, y in zip(before, target.variables, strict=True))
+
+
+def test_without_target_critics_both_halves_of_a_joint_batch_have_the_same_convolutions():
+    agent = make_agent(algorithm="crossq", critic_learning_rate=0.1)
+    assert agent.networks.target_summarizer is None
+    data = batch(4)
+    for _ in range(2):
+        agent.train(data)
+    same = make_batch(data._replace(next_observation=data.observation), False, 0)
+    features = summarized(agent.networks, same)
+    np.testing.assert_array_equal(features.steps.observation, features.next_steps.observation)
 
 
 def test_augmentation_changes_what_the_critics_are_trained_on():

@@ -50,7 +50,8 @@ class Networks(tf.Module):
           target_state_value: See `pairs`.
           summarizer: (observation, step_type, network_state) -> (features, state). All other
             networks take its features as observations.
-          target_summarizer: Returns the features from which targets are computed.
+          target_summarizer: Returns the features from which targets are computed; None: those of
+            `summarizer`.
           normalizer: Normalizes the observations for all networks.
           actor_normalizer: Normalizes what the actor sees where it acts, if that is not all.
           reward_scale: Scales the rewards for the critics.
@@ -147,9 +148,10 @@ def make_networks(
     """
     target_summarizer = None
     if summarizer is not None:
-        target_summarizer = summarizer.copy(name="target_summarizer")
-        for net in (summarizer, target_summarizer):
-            net.create_variables(observation_spec)
+        summarizer.create_variables(observation_spec)
+        if has_target_critics or state_value is not None:
+            target_summarizer = summarizer.copy(name="target_summarizer")
+            target_summarizer.create_variables(observation_spec)
         observation_spec = summarizer.features_spec
     critics, target_critics = [critic], []
     for index in range(num_critics):
@@ -238,7 +240,8 @@ def summarized(networks: Networks, batch: Batch) -> Batch:
     if networks.summarizer is None:
         return batch
     features = act(networks.summarizer, batch.steps, batch.state)
-    next_features = act(networks.target_summarizer, batch.next_steps, batch.state)
+    of_targets = networks.target_summarizer or networks.summarizer  # CrossQ has no targets
+    next_features = act(of_targets, batch.next_steps, batch.state)
     next_steps = batch.next_steps._replace(observation=next_features)
     if batch.has_first_step:
         next_steps = tf.nest.map_structure(lambda part: part[:, 1:], next_steps)
