@@ -16,6 +16,7 @@ from typing import Any
 from tfagents_system.commands.environment_ids import slug_of
 from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.installed import is_installed
+from tfagents_system.core.leaves import without
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.running import is_finished
@@ -208,7 +209,8 @@ def load_policy(folder: str | os.PathLike[str], checkpoint: str | None = None) -
         environment = evaluator.make_eval_environment(params, seed=0)
     with closed_at_end(environment):
         policy = evaluator.load_greedy_policy(params, environment, found)
-        return Policy(policy, environment.observation_spec())
+        seen = without(environment.observation_spec(), params.critic_observations)
+        return Policy(policy, seen)
 
 
 class Experiment:

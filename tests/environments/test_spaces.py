@@ -48,7 +48,7 @@ def test_observation_spec_of_nested_space_keeps_structure_and_names(library):
     assert (count.shape, count.dtype, count.minimum, count.maximum) == ((), np.int64, 0, 2)
     assert (position.shape, position.dtype) == ((2,), np.float32)
     assert (position.minimum, position.maximum) == (-1.0, 2.0)
-    assert (spec["flags"].shape, spec["flags"].dtype, spec["flags"].maximum) == ((6,), np.int8, 1)
+    assert (spec["flags"].shape, spec["flags"].dtype, spec["flags"].maximum) == ((6,), np.int32, 1)
     assert spec["modes"].dtype == np.int64
     np.testing.assert_array_equal(spec["modes"].maximum, [1, 4])
     assert (camera.name, position.name) == ("observation/camera", "observation/pair/tuple_1")

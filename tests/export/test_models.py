@@ -1,3 +1,4 @@
+import ast
 import json
 import math
 import pathlib
@@ -17,6 +18,7 @@ from tfagents_system.core.action_masks import has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.observation_kinds import is_entities
 from tfagents_system.export import latency, models, numpy_runner, savedmodel_runner, tflite_runner
+from tfagents_system.export.policy_file import FilePolicy
 from tfagents_system.policies.acting import TfActingPolicy
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -40,6 +42,13 @@ ACTION = tensor_spec.BoundedTensorSpec(
 )
 ONE_OF_THREE = tensor_spec.BoundedTensorSpec([], tf.int64, -1, 1, "action")
 BRANCHES = tensor_spec.BoundedTensorSpec([2], tf.int32, [0, 5], [1, 7], "action")
+# Keys that are also names inside of graphs, of their outputs or of their states.
+NAMES = ("center", "low", "action", "h_0", "next_h_0", "policy_state_0", "observation_action")
+OF_NAMES = {name: VECTOR for name in NAMES}
+# Keys that are no names of arguments.
+PUNCTUATED = {
+    key: VECTOR for key in ("arm.pos", "arm-vel", "arm/x", "Grip", "_left", "self", "lambda")
+}
 FORMATS = ("numpy", "onnx", "savedmodel", "tflite")  # of unity see test_unity_model
 NUM_EPISODES, NUM_STEPS = 20, 50  # 1,000 observations
 
@@ -84,8 +93,11 @@ def entities_of(spec, rng):
     return np.float32(rng.normal(size=spec.shape) * is_present[:, np.newaxis])
 
 
-def observations_of(spec, rng):
-    """One episode; masks allow at least the last integer of each branch, and others at random."""
+def observations_of(spec, rng, largest=1):
+    """One episode; masks allow at least the last integer of each branch, and others at random.
+
+    What they allow is `largest` in them.
+    """
     for _ in range(NUM_STEPS):
         observation = tf.nest.map_structure(
             lambda s: (
@@ -102,14 +114,14 @@ def observations_of(spec, rng):
         if has_mask(spec):
             mask = rng.integers(2, size=spec["action_mask"].shape).astype(np.float32)
             mask[[-1, -4, 2]] = 1  # the last of the branches of 3 + 2 + 3, or 2 + 3
-            observation["action_mask"] = mask
+            observation["action_mask"] = mask * largest
         yield observation
 
 
-def episodes_of(agent):
+def episodes_of(agent, largest=1):
     """Yields episodes of (observation, leaves of the action in TensorFlow); all act together."""
     spec, rng = agent.policy.time_step_spec.observation, np.random.default_rng(2)
-    episodes = [list(observations_of(spec, rng)) for _ in range(NUM_EPISODES)]
+    episodes = [list(observations_of(spec, rng, largest)) for _ in range(NUM_EPISODES)]
     state, actions = agent.policy.get_initial_state(NUM_EPISODES), []
     for observations in zip(*episodes, strict=True):
         batch = tf.nest.map_structure(lambda *leaves: tf.constant(np.stack(leaves)), *observations)
@@ -145,7 +157,7 @@ def runner_of(name):
 
 
 def as_parts(observation):
-    return models.named_parts(observation, "") if isinstance(observation, dict) else observation
+    return models.named_parts(observation, "") if tree.is_nested(observation) else observation
 
 
 def joined(nest):
@@ -219,6 +231,21 @@ CASES = {
         FORMATS,
     ),
     "vectors": (VECTORS, {}, None, FORMATS),
+    "names of the graph": (OF_NAMES, {}, None, FORMATS),
+    "names of the graph, gru": (
+        OF_NAMES,
+        {"recurrent": True, "rnn_type": "gru"},
+        None,
+        FORMATS,
+    ),
+    "names of the graph, nested action": (
+        {"action_arm": VECTOR, "arm.center": VECTOR, "arm": VECTOR},
+        {"action_spec": {"arm": ACTION, "tools": BRANCHES}},
+        None,
+        FORMATS,
+    ),
+    "tuple": ((VECTOR, VECTOR), {}, None, FORMATS),
+    "punctuation": (PUNCTUATED, {}, None, FORMATS),
     "board": ({"board": BOARD, "place": PLACE}, {"action_spec": ONE_OF_THREE}, None, FORMATS),
     "gray image": (GRAY, {}, None, FORMATS),
     "offpcc": (SMALL, {"image_encoder": "offpcc"}, None, FORMATS),
@@ -292,7 +319,11 @@ EVERYDAY = (
     "gray image",
     "entities, normalized",
     "goals",
+    "names of the graph, gru",
+    "names of the graph, nested action",
     "privileged",
+    "punctuation",
+    "tuple",
     "nest",
 )  # .ci/run has the others, too
 
@@ -325,6 +356,30 @@ def test_every_format_acts_as_the_policy_on_1000_observations(case, tmp_path):
                     np.testing.assert_allclose(part, wanted, rtol=limit, atol=limit, err_msg=name)
                 count += 1
         assert count == 1000
+
+
+@pytest.mark.parametrize("largest", [0.25, 255, -1])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_mask_allows_what_is_not_zero(name, largest, tmp_path):
+    spec, settings, _, _ = CASES["masked"]
+    agent = make_agent(spec, **settings)
+    policy = runner_of(name).Policy(written(agent, name, tmp_path))
+    for observation, (expected,) in next(episodes_of(agent, largest)):
+        assert policy.action(observation).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_runner_takes_the_whole_observation_of_privileged_critics(name, tmp_path):
+    agent = make_agent(VECTORS | {"state": VECTOR}, critic_observations=["state", "arm"])
+    folder = written(agent, name, tmp_path)
+    policy = runner_of(name).Policy(folder)
+    seen = {"goal": np.float32([0.1, 0.2, 0.3])}
+    whole = seen | {"state": np.full(3, np.nan), "arm": {"joints": np.zeros([2, 2])}}
+    expected = policy.action(seen)
+    np.testing.assert_array_equal(policy.action(as_parts(whole)), expected)
+    of_file = FilePolicy(folder, tensor_spec.to_array_spec(agent.action_spec))
+    action, _ = of_file.action(ts.restart(whole), of_file.initial_state())
+    np.testing.assert_array_equal(action, expected)
 
 
 def inputs_of(name, folder):
@@ -390,6 +445,38 @@ def test_numpy_runner_needs_numpy_alone(recurrent, tmp_path):
     assert (done.stdout, done.stderr) == ("tensorflow is not there\nTrue\n", "")
 
 
+GENERICS = ("dict", "list", "tuple", "Callable", "Iterator", "Mapping", "Sequence")
+
+
+def evaluated(node):
+    """The parts of a module that run: all but annotations, and what is for type checkers alone."""
+    yield node
+    for field, child in ast.iter_fields(node):
+        if field in ("annotation", "returns"):
+            continue
+        for part in child if isinstance(child, list) else [child]:
+            is_for_checkers = isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING"
+            if isinstance(part, ast.AST) and not is_for_checkers:
+                yield from evaluated(part)
+
+
+@pytest.mark.parametrize("name", [*FORMATS, "unity"])
+def test_exported_files_run_under_python_3_8(name, tmp_path):
+    for file in written(make_agent(VECTOR), name, tmp_path).glob("*.py"):
+        source = file.read_text()
+        assert "->" not in source or "from __future__ import annotations" in source, file.name
+        for node in evaluated(ast.parse(source, feature_version=(3, 8))):
+            found = f"{file.name}, line {getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.BinOp | ast.AugAssign):  # dict | dict
+                assert not isinstance(node.op, ast.BitOr), found
+            elif isinstance(node, ast.Attribute):
+                assert node.attr not in ("removeprefix", "removesuffix"), found
+            elif isinstance(node, ast.keyword):
+                assert node.arg != "strict", found
+            elif isinstance(node, ast.Subscript):  # such as list[int]
+                assert ast.unparse(node.value) not in GENERICS, found
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_runner_has_at_most_30_lines(name):
     source = pathlib.Path(models.__file__).with_name(f"{name}_runner.py").read_text()
@@ -446,6 +533,33 @@ def test_what_tensorflow_lite_has_no_op_for_is_refused(tmp_path):
         written(make_agent(VECTOR, params_class=Determinant), "tflite", tmp_path)
 
 
+class Stub:
+    """A runner that keeps what it gets."""
+
+    given = []
+
+    def __init__(self, folder):
+        pass
+
+    def action(self, observation):
+        self.given.append(observation)
+
+
+@pytest.mark.parametrize("spec", [IMAGE, NEST | {"count": PLACE}])
+def test_latency_is_that_of_arrays_as_an_environment_returns_them(spec, tmp_path, monkeypatch):
+    folder = written(make_agent(spec), "savedmodel", tmp_path)
+    monkeypatch.setattr(savedmodel_runner, "Policy", Stub)
+    monkeypatch.setattr(Stub, "given", [])
+    latency.measure(folder, "savedmodel", num_actions=1)
+    specs = models.named_parts(spec, "observation")
+    for observation in Stub.given:
+        parts = observation if isinstance(observation, dict) else {"observation": observation}
+        assert parts.keys() == specs.keys()
+        for name, part in parts.items():
+            assert isinstance(part, np.ndarray)
+            assert (part.dtype, part.shape) == (specs[name].dtype.as_numpy_dtype, specs[name].shape)
+
+
 def test_latency_table_has_a_row_for_each_exported_format(tmp_path, capsys):
     agent = make_agent(VECTOR)
     written(agent, "numpy", tmp_path)
@@ -456,3 +570,6 @@ def test_latency_table_has_a_row_for_each_exported_format(tmp_path, capsys):
     name, median, worst = row.split()
     assert header.split()[0] == "format"
     assert name == "numpy" and 0 < float(median) <= float(worst)
+    (tmp_path / "numpy/example.json").write_text('{"observation": [0, 0]}')
+    with pytest.raises(ConfigError, match="numpy is of an earlier version: call sac export again"):
+        latency.latency(str(tmp_path))

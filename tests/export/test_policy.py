@@ -1,10 +1,14 @@
 import json
 import runpy
+import shutil
+import tempfile
 
 import gin
 import numpy as np
 import pytest
+import tensorflow as tf
 from fakes import UNRIVALLED
+from small_disk import small_disk
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import ConfigError
@@ -94,6 +98,36 @@ def test_policy_that_one_format_cannot_hold_leaves_nothing_of_the_others(tmp_pat
     with pytest.raises(ConfigError, match="onnx cannot hold this policy: its network is a Actor"):
         export(str(paths.root), ("savedmodel", "onnx"))
     assert not paths.exports.exists()
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    paths = experiment(tmp_path / "pendulum", PARAMS)
+    with small_disk(1 << 20) as disk:
+        disk.fill()
+        with pytest.raises(ConfigError, match="Cannot write the policy to .*No space left on dev"):
+            export(str(paths.root), ("numpy",), output=str(disk.folder / "exports"))
+        monkeypatch.setattr(tempfile, "tempdir", str(disk.folder))
+        with pytest.raises(ConfigError, match="Cannot write the policy to .*No space left on dev"):
+            export(str(paths.root), ("savedmodel",))
+
+
+def test_what_fails_to_be_copied_or_saved_is_told(tmp_path, monkeypatch):
+    paths = experiment(tmp_path / "pendulum", PARAMS)
+
+    def fail_to_copy(source, target):
+        raise shutil.Error([(source, target, "[Errno 28] No space left on device: 'policy.npz'")])
+
+    def fail_to_save(*args, **kwargs):
+        raise tf.errors.ResourceExhaustedError(
+            None, None, "saved_model.pb; No space left on device"
+        )
+
+    monkeypatch.setattr(shutil, "copytree", fail_to_copy)
+    with pytest.raises(ConfigError, match=r"to .*: \[Errno 28\] No space left on device: 'policy"):
+        export(str(paths.root), ("numpy",))
+    monkeypatch.setattr(tf.saved_model, "save", fail_to_save)
+    with pytest.raises(ConfigError, match="to .*: saved_model.pb; No space left on device"):
+        export(str(paths.root), ("savedmodel",))
 
 
 def test_wrong_arguments_are_refused(tmp_path):

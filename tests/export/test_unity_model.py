@@ -173,6 +173,27 @@ def test_a_sensor_that_only_critics_see_keeps_its_number(tmp_path):
     np.testing.assert_array_equal(one, other)
 
 
+def test_the_runner_takes_the_whole_observation_of_privileged_critics(tmp_path):
+    from tfagents_system.export import unity_runner
+
+    state = Sensor("state", (4,), "float32", False)
+    agent = agent_of([state, RAYS], 2, critic_observations=["state"])
+    policy = unity_runner.Policy(written(agent, "unity", tmp_path))
+    seen = {"rays": np.linspace(0, 1, 6)}
+    whole = seen | {"state": np.full(4, 5.0)}
+    np.testing.assert_array_equal(policy.action(whole), policy.action(seen))
+
+
+@pytest.mark.parametrize("largest", [0.25, 255])
+def test_a_mask_allows_what_is_not_zero(largest, tmp_path):
+    from tfagents_system.export import unity_runner
+
+    agent = agent_of([RAYS], 0, (3, 2, 3))
+    policy = unity_runner.Policy(written(agent, "unity", tmp_path))
+    for observation, (expected,) in next(episodes_of(agent, largest)):
+        assert policy.action(observation).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize(
     "case", ["cameras in the order of the sensors", "lstm, hybrid", "camera, masks"]
 )

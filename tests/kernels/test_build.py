@@ -3,6 +3,7 @@ import pathlib
 import platform
 import shutil
 import stat
+import time
 
 import pytest
 
@@ -46,29 +47,37 @@ def test_a_library_is_built_once_for_the_same_source_compiler_and_system(tmp_pat
     assert find_library(folder) == folder / name
 
 
+def test_another_compiler_replaces_the_library(tmp_path, folder):
+    before, _ = build.build(folder, fake_compiler(tmp_path))
+    after, _ = build.build(folder, fake_compiler(tmp_path, version="fake c++ 2"))
+    assert before != after and os.listdir(folder) == [after.name]
+
+
 @pytest.mark.parametrize(
     "change",
     [
-        lambda patch, tmp_path: fake_compiler(tmp_path, version="fake c++ 2"),
         lambda patch, tmp_path: patch.setattr(platform, "libc_ver", lambda: ("glibc", "9.9")),
         lambda patch, tmp_path: patch.setattr(
             shared_library, "versions", lambda package: ["2.16.0"]
         ),
         lambda patch, tmp_path: patch.setattr(shared_library, "COMPILER_FLAGS", ("-O1",)),
     ],
-    ids=["compiler", "C library", "TensorFlow", "flags"],
+    ids=["C library", "TensorFlow", "flags"],
 )
-def test_a_change_builds_another_library_and_removes_the_outdated_one(
+def test_a_host_that_differs_builds_its_own_library_and_keeps_others_until_they_are_old(
     tmp_path, folder, monkeypatch, change
 ):
     compiler = fake_compiler(tmp_path)
-    build.build(folder, compiler)
-    (before,) = os.listdir(folder)
+    before, _ = build.build(folder, compiler)
     change(monkeypatch, tmp_path)
-    build.build(folder, compiler)
-    (after,) = os.listdir(folder)
-    assert before != after
+    after, _ = build.build(folder, compiler)
+    assert sorted(os.listdir(folder)) == sorted([before.name, after.name])
     assert num_calls(tmp_path) == 2
+    built_at = time.time() - build.OLD_AFTER_SECS - 60
+    for library in (before, after):
+        os.utime(library, (built_at, built_at))
+    build.build(folder, compiler)
+    assert os.listdir(folder) == [after.name]
 
 
 def test_another_source_builds_another_library(tmp_path, folder, monkeypatch):

@@ -18,7 +18,7 @@ from tfagents_system.core.errors import ConfigError, SupersededError
 from tfagents_system.core.state.incarnation import Claims, Fence
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning import policy_export
-from tfagents_system.learning.policy_export import PolicyExporter, restore_policy
+from tfagents_system.learning.policy_export import PolicyExporter, restore_policy, write_policy
 from tfagents_system.policies.acting import AgentPolicies
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -146,6 +146,20 @@ def test_checkpoint_of_another_network_is_refused_with_both_shapes(exported):
         shapes = [variable.shape.as_list() for variable in network.collect_policy.variables()]
         assert json.dumps(shapes) in message
     assert "policy_checkpoint_0000000100" in message
+
+
+def test_a_policy_that_normalizes_is_refused_by_a_network_that_does_not(tmp_path):
+    normalizing, plain = agent_of(normalize_observations=True)[0], agent_of()[0]
+    write_policy(tmp_path, normalizing.collect_policy.variables())
+    with pytest.raises(ConfigError, match="is of another network"):
+        restore_policy(tmp_path, plain.collect_policy.variables())
+
+
+def test_a_variable_that_a_policy_lists_twice_is_restored(tmp_path):
+    saved, restored = tf.Variable([1.0, 2.0]), tf.Variable([0.0, 0.0])
+    write_policy(tmp_path, [saved, saved])
+    restore_policy(tmp_path, [restored, restored])
+    assert restored.numpy().tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("damaged", ["variables.index", "variables.data-00000-of-00001"])

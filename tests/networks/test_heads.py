@@ -50,6 +50,14 @@ def test_action_that_sac_cannot_use_is_named_with_what_is_allowed(spec, message)
         action_head(spec)
 
 
+@pytest.mark.parametrize("dtype", [tf.float16, tf.float64])
+def test_an_action_of_another_precision_is_refused(dtype):
+    arm = action_spec(-1, 1, dtype=dtype)
+    for spec in (arm, {"arm": arm, "grip": action_spec(0, 1)}):
+        with pytest.raises(ConfigError, match=rf"{dtype.name} \[2\]; allowed is float32"):
+            action_head(spec)
+
+
 def test_critics_take_actions_scaled_to_the_unit_box():
     action = tf.constant([[-1.0, 3.0], [1.0, 2.5]])
     scaled = action_head(action_spec([-1, 2], [3, 3])).critic_inputs(action)

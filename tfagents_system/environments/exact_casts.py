@@ -9,7 +9,28 @@ from numpy.typing import NDArray
 from tf_agents.environments import gym_wrapper, py_environment
 from tf_agents.specs import array_spec
 
+from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.process.guest import GUEST
 from tfagents_system.environments.layers import py_layers
+
+# TensorFlow cannot draw numbers of these dtypes, as TF-Agents does to make networks.
+_WIDER = {"int8": "int32", "int16": "int32", "uint16": "int32",
+          "uint32": "int64", "uint64": "int64"}  # fmt: skip
+
+
+class IntegerSpec(array_spec.BoundedArraySpec):
+    """Integers as agents have them: in a wider dtype than `own_dtype`, if they need one."""
+
+    def __init__(
+        self, shape: tuple[int, ...], own_dtype: Any, minimum: Any, maximum: Any, name: str
+    ):
+        """Takes the dtype and bounds that the environment has."""
+        self.own_dtype = np.dtype(own_dtype)
+        dtype = np.dtype(_WIDER.get(self.own_dtype.name, self.own_dtype))
+        if self.own_dtype == np.uint64:  # int64 lacks the upper half of it
+            held = np.uint64(np.iinfo(np.int64).max)
+            minimum, maximum = (np.minimum(np.uint64(x), held) for x in (minimum, maximum))
+        super().__init__(shape, dtype, minimum, maximum, name)
 
 
 def exact(values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
@@ -57,10 +78,29 @@ def refuse_lossy_casts(environment: py_environment.PyEnvironment) -> None:
 
     Otherwise its GymWrapper silently wraps them around. Changes the GymWrapper in place, as in
     `time_limits`.
+
+    Raises:
+      ConfigError: If the specs of `environment` have a dtype that agents cannot have.
     """
+    _check_dtypes(environment)
     for layer in py_layers(environment):
         if isinstance(layer, gym_wrapper.GymWrapper):
             _cast_exactly(layer)
+
+
+def _check_dtypes(environment: py_environment.PyEnvironment) -> None:
+    for kind in ("observation", "action"):
+        method = f"{type(environment).__name__}.{kind}_spec"
+        with GUEST.visit(method):
+            leaves = tree.flatten_with_path(getattr(environment, f"{kind}_spec")())
+            dtypes = {"/".join(map(str, (kind, *path))): str(leaf.dtype) for path, leaf in leaves}
+        for name, dtype in dtypes.items():
+            if wider := _WIDER.get(dtype):
+                raise ConfigError(
+                    f"{method} declares {name} with dtype {dtype}; allowed are float32, uint8, "
+                    f"int32 and int64. Declare {wider} and cast in the environment, or return an "
+                    "environment of gym or gymnasium as it is, which is cast here."
+                )
 
 
 def _cast_exactly(wrapper: gym_wrapper.GymWrapper) -> None:

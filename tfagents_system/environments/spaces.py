@@ -10,7 +10,7 @@ from tf_agents.typing import types
 
 from tfagents_system.core.categories import category_name
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments.exact_casts import exact, leaf_cast
+from tfagents_system.environments.exact_casts import IntegerSpec, exact, leaf_cast
 
 _SUPPORTED = ("Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Tuple")
 _ROUNDING = 1e-5  # share of the action range by which float32 arithmetic may exceed a bound
@@ -21,7 +21,7 @@ def observation_spec(space: Any, owner: str) -> types.NestedArraySpec:
 
     Args:
       space: A space of gym or gymnasium. Float boxes become float32 (bounds rounded outwards, so
-        that an observation on its bound stays inside), bool boxes uint8; others keep their dtype.
+        that an observation on its bound stays inside), bool boxes uint8; see `IntegerSpec`.
       owner: Class name of the environment, for error messages.
 
     Returns:
@@ -82,10 +82,11 @@ def observation_cast(spec: types.NestedArraySpec) -> Callable[[Any], types.Neste
 def action_cast(spec: types.NestedArraySpec, owner: str) -> Callable[[types.NestedArray], Any]:
     """Returns the function that converts an agent's action for the environment.
 
-    Scalar integers become Python ints (some environments use them as keys), other leaves new arrays
-    of the spec's dtype. Squashing in float32 (mean + magnitude * tanh) may exceed the bounds by one
-    rounding step, at which strict environments raise, so such actions are clipped; an action
-    further outside (1e-5 of the range) is the caller's mistake and is never changed silently.
+    Scalar integers become Python ints (some environments use them as keys), other integers new
+    arrays of the environment's dtype, floats of float32. Squashing in float32 (mean + magnitude *
+    tanh) may exceed the bounds by one rounding step, at which strict environments raise, so such
+    actions are clipped; an action further outside (1e-5 of the range) is the caller's mistake and
+    is never changed silently.
 
     Args:
       spec: From `action_spec`.
@@ -174,11 +175,13 @@ def _scalar_integer_cast(spec: array_spec.BoundedArraySpec, owner: str) -> Calla
 def _array_action_cast(
     spec: array_spec.BoundedArraySpec, owner: str
 ) -> Callable[[Any], NDArray[Any]]:
-    minimum = np.broadcast_to(spec.minimum, spec.shape).copy()  # equal shapes broadcast fastest
-    maximum = np.broadcast_to(spec.maximum, spec.shape).copy()
-    is_float = spec.dtype.kind == "f"
-    tolerance = _ROUNDING * (maximum - minimum) if is_float else np.zeros(spec.shape)
-    shape, dtype, name = spec.shape, spec.dtype, f"The {spec.name} of {owner}"
+    shape, dtype, name = spec.shape, np.dtype(spec.dtype), f"The {spec.name} of {owner}"
+    if isinstance(spec, IntegerSpec):
+        dtype = spec.own_dtype
+    minimum = np.broadcast_to(spec.minimum, shape).astype(dtype)  # equal shapes broadcast fastest
+    maximum = np.broadcast_to(spec.maximum, shape).astype(dtype)
+    is_float = dtype.kind == "f"
+    tolerance = _ROUNDING * (maximum - minimum) if is_float else np.zeros(shape)
 
     def cast(action: Any) -> NDArray[Any]:
         action = np.asarray(action, dtype) if is_float else exact(action, dtype, name)
@@ -221,9 +224,9 @@ def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArr
         high = low + space.nvec - 1
         if not is_action:
             name = category_name(name, low, high)
-        return array_spec.BoundedArraySpec(space.shape, space.dtype, low, high, name)
+        return IntegerSpec(space.shape, space.dtype, low, high, name)
     if kind == "MultiBinary":
-        return array_spec.BoundedArraySpec(space.shape, space.dtype, 0, 1, name)
+        return IntegerSpec(space.shape, space.dtype, 0, 1, name)
     raise ConfigError(
         f"{owner} has the {name} space {space}, which has no TF-Agents spec. "
         f"Supported: {', '.join(_SUPPORTED)}; a text beside others in a Dict of observations is "
@@ -254,16 +257,16 @@ def _kind(space: Any) -> str | None:
 def _box_spec(space: Any, name: str, owner: str, is_action: bool) -> array_spec.BoundedArraySpec:
     low, high = np.asarray(space.low), np.asarray(space.high)
     if np.dtype(space.dtype).kind == "f":
-        dtype: Any = np.float32
+        make, dtype = array_spec.BoundedArraySpec, np.float32
         low = _as_float32(low, towards=np.inf if is_action else -np.inf)
         high = _as_float32(high, towards=-np.inf if is_action else np.inf)
         if is_action:
             _check_bounded(low, high, name, owner)
     else:
-        dtype = np.uint8 if space.dtype == bool else space.dtype
+        make, dtype = IntegerSpec, np.uint8 if space.dtype == bool else space.dtype
     if low.size and np.all(low == low.flat[0]) and np.all(high == high.flat[0]):
         low, high = low.flat[0], high.flat[0]  # one number, because images would print thousands
-    return array_spec.BoundedArraySpec(space.shape, dtype, low, high, name)
+    return make(space.shape, dtype, low, high, name)
 
 
 def _as_float32(bounds: NDArray[Any], towards: float) -> NDArray[Any]:

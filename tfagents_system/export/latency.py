@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -28,11 +28,15 @@ _PROGRAM = "import sys; from tfagents_system.export.latency import main; main(*s
 
 def measure(folder: pathlib.Path, name: str, num_actions: int) -> list[int]:
     """Returns the time of each action in ns, for the observation in example.json."""
+    example = json.loads((folder / "example.json").read_text())
     runner = importlib.import_module(f"tfagents_system.export.{name}_runner")
     policy = runner.Policy(folder)
-    observation = json.loads((folder / "example.json").read_text())["observation"]
-    if isinstance(observation, list):
-        observation = np.array(observation)
+    given, dtypes = example["observation"], example["dtypes"]
+    # Arrays, as an environment returns them; lists would be converted within each timed action.
+    if isinstance(given, dict):
+        observation: Any = {part: np.array(given[part], dtypes[part]) for part in dtypes}
+    else:
+        observation = np.array(given, dtypes["observation"])
     times = []
     for _ in range(WARM_UP_ACTIONS + num_actions):
         begin = time.perf_counter_ns()
@@ -63,6 +67,9 @@ def latency(folder: str, /, num_actions: Annotated[int, AtLeast(1)] = 10_000) ->
         raise ConfigError(
             f"{folder} has no exported model. Make some first: sac export logs/... --to numpy"
         )
+    for name in names:
+        if "dtypes" not in json.loads((pathlib.Path(folder) / name / "example.json").read_text()):
+            raise ConfigError(f"{folder}/{name} is of an earlier version: call sac export again.")
     print(f"{'format':<12}{'median, us':>12}{'99.9 %, us':>12}")
     for name in names:
         with progress_bar(f"measuring {name}"):

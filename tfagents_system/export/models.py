@@ -73,10 +73,12 @@ def write(policy: RestoredPolicy, name: str, folder: pathlib.Path) -> None:
     folder.mkdir()
     WRITERS[name](policy.agent, folder)
     shutil.copy(pathlib.Path(__file__).with_name(f"{name}_runner.py"), folder / RUNNER)
-    example = {}
+    example: dict[str, Any] = {}
     for key, nest in (("observation", policy.observation), ("action", policy.action)):
         parts = {name: part.tolist() for name, part in named_parts(nest, key).items()}
         example[key] = parts if tree.is_nested(nest) else parts[key]
+    observed = named_parts(policy.observation, "observation")
+    example["dtypes"] = {name: part.dtype.name for name, part in observed.items()}
     (folder / EXAMPLE).write_text(json.dumps(example) + "\n")
 
 

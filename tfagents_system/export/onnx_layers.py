@@ -20,6 +20,7 @@ def shared_constants() -> Constants:
         "flat": np.array([-1]),  # a shape
         "one": np.array([1], np.float32),
         "forbidden": np.array([FORBIDDEN], np.float32),
+        "large": np.array([1e9], np.float32),
     }
 
 
@@ -88,10 +89,15 @@ def mask_sizes(leaves: Mapping[str, Constants]) -> dict[str, int]:
 def add_penalties(
     nodes: Nodes, mask: str, leaves: Mapping[str, Constants], constants: Constants
 ) -> dict[str, str]:
-    """Adds what a mask [B, N] adds to the logits of each leaf; returns it by leaf."""
+    """Adds what a mask [B, N] adds to the logits of each leaf; returns it by leaf.
+
+    An integer is forbidden if its entry is 0, and allowed by any other, such as 255.
+    """
     sizes = mask_sizes(leaves)
     constants["mask_sizes"] = np.array(list(sizes.values()))
-    row = nodes.add("Mul", nodes.add("Sub", "one", mask), "forbidden")
+    # 0 or 1, without comparisons of floats, which Unity's opset does not have.
+    allowed = nodes.add("Min", nodes.add("Mul", nodes.add("Abs", mask), "large"), "one")
+    row = nodes.add("Mul", nodes.add("Sub", "one", allowed), "forbidden")
     names = [f"penalty_{index}" for index in range(len(sizes))]
     parts = nodes.split(row, names, "mask_sizes") if len(names) > 1 else [row]
     return dict(zip(sizes, parts, strict=True))

@@ -1,5 +1,6 @@
 """Writes a built-in actor as an ONNX model."""
 
+import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +20,8 @@ from tfagents_system.export.onnx_layers import (
     shared_constants,
     state_sizes,
 )
-from tfagents_system.export.onnx_nodes import Nodes
+from tfagents_system.export.onnx_nodes import Given, Nodes, edge
+from tfagents_system.export.tensorflow_models import free_names
 from tfagents_system.policies.numpy_layers import leaves_of
 
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7}  # TensorProto's
@@ -37,7 +39,8 @@ def write_onnx(
     k, `h_<k>` and, for an LSTM, `c_<k>` [units], zeros at the start of an episode; with
     `is_masked` also `action_mask`, float32 [N], 1 for each integer that is allowed. Its outputs are
     `action` [A], or integers [] or [K], or for a nest `action_<leaf>`; `next_h_<k>` and
-    `next_c_<k>`.
+    `next_c_<k>`. The metadata `inputs` has the input of each part: `observation_<part>`, if the
+    name of the part is that of a state or an output.
 
     Raises:
       ConfigError: If the package onnx is missing.
@@ -49,21 +52,28 @@ def write_onnx(
 
     nodes = Nodes(helper.make_node)
     constants = arrays | shared_constants()
-    inputs = [vector(part, shape) for part, shape in parts.items()]
-    x = nodes.add("Concat", *[nodes.add("Reshape", part, "one_row") for part in parts], axis=1)
     sizes = state_sizes(arrays)
+    leaves = leaves_of(arrays) or {"": arrays}
+    actions = {leaf: f"action_{leaf}" if leaf else "action" for leaf in leaves}
+    taken = [*sizes, *(f"next_{name}" for name in sizes), *actions.values()]
+    names = free_names({part: part for part in parts}, taken)
+    inputs = [vector(names[part], shape) for part, shape in parts.items()]
+
+    def row(name: str) -> str:
+        return nodes.add("Reshape", Given(name), "one_row")
+
+    x = nodes.add("Concat", *[row(name) for name in names.values()], axis=1)
     inputs += [vector(name, [size]) for name, size in sizes.items()]
-    states = {name: nodes.add("Reshape", name, "one_row") for name in sizes}
+    states = {name: row(name) for name in sizes}
     x, next_states = add_layers(nodes, x, states, constants)
     outputs = []
-    leaves = leaves_of(arrays) or {"": arrays}
     penalties: dict[str, str] = {}
     if is_masked:
-        mask = nodes.add("Reshape", ACTION_MASK, "one_row")
-        penalties = add_penalties(nodes, mask, leaves, constants)
+        names[ACTION_MASK] = ACTION_MASK
+        penalties = add_penalties(nodes, row(ACTION_MASK), leaves, constants)
         inputs.append(vector(ACTION_MASK, [sum(mask_sizes(leaves).values())]))
     for leaf, own in leaves.items():
-        prefix, output = (f"{leaf}.", f"action_{leaf}") if leaf else ("", "action")
+        prefix, output = f"{leaf}." if leaf else "", actions[leaf]
         if "start" in own:
             chosen = add_choices(nodes, x, constants, prefix, penalties.get(leaf))
             _add_integers(nodes, chosen, constants, prefix, output)
@@ -75,7 +85,8 @@ def write_onnx(
         nodes.add("Reshape", value, "flat", output=f"next_{name}")
         outputs.append(vector(f"next_{name}", [sizes[name]]))
     # As old a version of the file as that opset.
-    save(nodes, inputs, outputs, constants, file, OPSET, ir_version=7)
+    metadata = {"inputs": json.dumps(names)}  # for the runner
+    save(nodes, inputs, outputs, constants, file, OPSET, ir_version=7, metadata=metadata)
 
 
 def _add_integers(nodes: Nodes, chosen: str, constants: _Arrays, prefix: str, output: str) -> None:
@@ -111,16 +122,17 @@ def save(
     file: pathlib.Path,
     opset: int,
     ir_version: int,
-    metadata: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str],
 ) -> None:
     """Checks and writes a model with those of the constants that its operations use."""
     onnx = require_onnx()
     used = {name for node in nodes.nodes for name in node.input}
     as_tensor = onnx.numpy_helper.from_array
-    initializers = [as_tensor(value, name) for name, value in constants.items() if name in used]
+    named = {edge(name): value for name, value in constants.items()}
+    initializers = [as_tensor(value, name) for name, value in named.items() if name in used]
     graph = onnx.helper.make_graph(nodes.nodes, "policy", inputs, outputs, initializers)
     operations = onnx.helper.make_opsetid("", opset)
     model = onnx.helper.make_model(graph, opset_imports=[operations], ir_version=ir_version)
-    onnx.helper.set_model_props(model, dict(metadata or {}))
+    onnx.helper.set_model_props(model, dict(metadata))
     onnx.checker.check_model(model, full_check=True)
     file.write_bytes(model.SerializeToString())

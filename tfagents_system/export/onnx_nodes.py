@@ -1,12 +1,23 @@
 """Collects the operations of an ONNX graph."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
 Constants = dict[str, NDArray[Any]]  # by name
 FLOAT = 1  # TensorProto's number of float32
+
+
+class Given(str):
+    """The name of an input of a graph; a name inside may be equal to it."""
+
+    __slots__ = ()
+
+
+def edge(name: str) -> str:
+    """Returns the name of a value in the file, where all values share one namespace."""
+    return str(name) if isinstance(name, Given) else f"net:{name}"  # no input has a colon
 
 
 class Nodes:
@@ -24,10 +35,10 @@ class Nodes:
         self.nodes: list[Any] = []
 
     def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Adds an operation with one output and returns its name."""
-        output = output or f"{kind}_{len(self.nodes)}"
-        self.nodes.append(self._make_node(kind, list(inputs), [output], **attributes))
-        return output
+        """Adds an operation and returns the name of its value, `output` for one of the graph's."""
+        name = f"{kind}_{len(self.nodes)}"
+        self._append(kind, inputs, [output or edge(name)], **attributes)
+        return output or name
 
     def split(self, value: str, outputs: list[str], sizes: str | None = None) -> list[str]:
         """Adds an operation that splits `value` [B, n], and returns the outputs' names.
@@ -36,11 +47,17 @@ class Nodes:
         """
         if sizes is not None and self._sizes_of is not None:
             lengths = self._sizes_of[sizes].tolist()
-            self.nodes.append(self._make_node("Split", [value], outputs, axis=1, split=lengths))
+            self._append("Split", [value], map(edge, outputs), axis=1, split=lengths)
             return outputs
         inputs = [value] if sizes is None else [value, sizes]
-        self.nodes.append(self._make_node("Split", inputs, outputs, axis=1))
+        self._append("Split", inputs, map(edge, outputs), axis=1)
         return outputs
+
+    def _append(
+        self, kind: str, inputs: Iterable[str], outputs: Iterable[str], **attributes: Any
+    ) -> None:
+        node = self._make_node(kind, list(map(edge, inputs)), list(outputs), **attributes)
+        self.nodes.append(node)
 
 
 def constant(constants: Constants, value: NDArray[Any]) -> str:

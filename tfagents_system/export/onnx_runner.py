@@ -1,5 +1,6 @@
 """Acts with the policy in policy.onnx; needs onnxruntime."""
 
+import json
 import pathlib
 
 import numpy as np
@@ -10,10 +11,10 @@ class Policy:
     """Greedy actions; reset() begins an episode. A nest is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
-        options = onnxruntime.SessionOptions()
+        path, options = str(pathlib.Path(folder) / "policy.onnx"), onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # more threads would cost time in a small network
-        path = str(pathlib.Path(folder) / "policy.onnx")
         self.session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+        self.inputs = json.loads(self.session.get_modelmeta().custom_metadata_map["inputs"])
         self.reset()
 
     def reset(self):
@@ -23,7 +24,7 @@ class Policy:
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        parts = {name: np.asarray_chkfinite(part, np.float32) for name, part in parts.items()}
-        outputs = dict(zip(self.outputs, self.session.run(None, parts | self.states)))
+        seen = {i: np.asarray_chkfinite(parts[n], "f4") for n, i in self.inputs.items()}
+        outputs = dict(zip(self.outputs, self.session.run(None, {**seen, **self.states})))
         self.states = {name: outputs.pop(f"next_{name}") for name in self.states}
-        return outputs.get("action", {n.removeprefix("action_"): a for n, a in outputs.items()})
+        return outputs.get("action", {n[len("action_") :]: a for n, a in outputs.items()})

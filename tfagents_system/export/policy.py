@@ -55,6 +55,8 @@ def export(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors only
     with contextlib.redirect_stderr(io.StringIO()):  # gym advertises its successor
         # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
+        import tensorflow as tf
+
         from tfagents_system.export import models
 
     folder = pathlib.Path(output) if output else paths.exports / policy_checkpoint.name
@@ -75,8 +77,10 @@ def export(
             for name in names:
                 _replace(written / name, folder / name)
                 print(folder / name)
-    except OSError as error:
-        raise ConfigError(f"Cannot write the policy to {folder}: {error.strerror}.") from error
+    except (OSError, tf.errors.OpError) as error:
+        # An Error of shutil has a reason for each file, and no strerror.
+        reason = error.args[0][0][-1] if isinstance(error, shutil.Error) else error
+        raise ConfigError(f"Cannot write the policy to {folder}: {reason}.") from error
 
 
 def _check_may_be_replaced(target: pathlib.Path, of_export: Sequence[str]) -> None:

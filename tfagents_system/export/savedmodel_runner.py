@@ -1,5 +1,6 @@
 """Acts with the policy in saved_model/; needs TensorFlow."""
 
+import json
 import pathlib
 
 import numpy as np
@@ -10,20 +11,20 @@ class Policy:
     """Greedy actions; reset() begins an episode. A nest is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
+        self.inputs = json.loads((pathlib.Path(folder) / "inputs.json").read_text())
         self.model = tf.saved_model.load(str(pathlib.Path(folder) / "saved_model"))
         self.act = self.model.signatures["serving_default"]
         self.specs = self.act.structured_input_signature[1]
         self.reset()
 
     def reset(self):
-        specs = {name: spec for name, spec in self.specs.items() if name.startswith("policy_state")}
+        specs = {n: spec for n, spec in self.specs.items() if n not in self.inputs.values()}
         self.states = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        for part in parts.values():
-            np.asarray_chkfinite(part)  # raises ValueError: no action for NaN
-        parts = {name: tf.constant(part, self.specs[name].dtype) for name, part in parts.items()}
-        outputs = {name: part.numpy() for name, part in self.act(**parts, **self.states).items()}
+        seen = {i: np.asarray_chkfinite(parts[n]) for n, i in self.inputs.items()}  # NaN raises
+        seen = {name: tf.constant(part, self.specs[name].dtype) for name, part in seen.items()}
+        outputs = {name: part.numpy() for name, part in self.act(**seen, **self.states).items()}
         self.states = {name: tf.constant(outputs.pop(f"next_{name}")) for name in self.states}
-        return outputs.get("action", {n.removeprefix("action_"): a for n, a in outputs.items()})
+        return outputs.get("action", {n[len("action_") :]: a for n, a in outputs.items()})

@@ -1,10 +1,14 @@
 """Writes any policy as a SavedModel or TensorFlow Lite model; neither needs TF-Agents."""
 
 import contextlib
+import json
+import keyword
 import os
 import pathlib
+import re
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -14,27 +18,33 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 
+INPUTS = "inputs.json"
+
 
 def write_saved_model(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
-    """Writes `saved_model/`; see `_make_act` for its signature `serving_default`.
+    """Writes `saved_model/`, and `inputs.json` with the name of its input for each part.
+
+    See `_make_act` for its signature `serving_default`.
 
     Raises:
       ConfigError: If the policy cannot be exported.
     """
     module = tf.Module()
     module.policy_variables = list(agent.policy.variables())
-    act = _make_act(agent)
+    act, names = _make_act(agent)
+    (folder / INPUTS).write_text(json.dumps(names) + "\n")
     tf.saved_model.save(module, str(folder / "saved_model"), signatures=act)
 
 
 def write_tflite(agent: tf_agent.TFAgent, folder: pathlib.Path) -> None:
-    """Writes `policy.tflite`, with the signature of the SavedModel.
+    """Writes `policy.tflite`, with the signature of the SavedModel, and its `inputs.json`.
 
     Raises:
       ConfigError: If the policy cannot be exported, or needs an op that TensorFlow Lite lacks.
     """
     with tempfile.TemporaryDirectory() as temporary:
         write_saved_model(agent, pathlib.Path(temporary))
+        shutil.copy(pathlib.Path(temporary) / INPUTS, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(f"{temporary}/saved_model")
         try:
             with _quiet():
@@ -69,11 +79,30 @@ def named_parts(nest: Any, single: str) -> dict[str, Any]:
     return {"_".join(map(str, path)) or single: leaf for path, leaf in leaves}
 
 
-def _make_act(agent: tf_agent.TFAgent) -> Any:
-    """Returns the greedy action as a concrete function without batch axis.
+def free_names(wanted: Mapping[str, str], taken: Collection[str]) -> dict[str, str]:
+    """Returns `wanted`, a name for each part, with `observation_` before names that are taken."""
+    names: dict[str, str] = {}
+    for part, name in wanted.items():
+        while name in taken or name in names.values():
+            name = f"observation_{name}"
+        names[part] = name
+    return names
 
-    Its inputs are the parts of an observation and `policy_state_<k>`, zeros at the start of an
-    episode; its outputs are `action`, or `action_<leaf>` for a nest, and `next_policy_state_<k>`.
+
+def _plain(part: str) -> str:
+    """Returns the part's name as an argument's: TensorFlow would change others by itself."""
+    name = re.sub("[^a-z0-9]", "_", part.lower())
+    is_plain = name[0].isalpha() and name != "self" and not keyword.iskeyword(name)
+    return name if is_plain else f"observation_{name}"
+
+
+def _make_act(agent: tf_agent.TFAgent) -> tuple[Any, dict[str, str]]:
+    """Returns the greedy action as a concrete function without batch axis, and its inputs by part.
+
+    They have the parts' names, in lower case and with underscores for punctuation, and
+    `observation_` before what begins with a digit, or is the name of a state or a word of Python.
+    Other inputs are `policy_state_<k>`, zeros at the start of an episode; its outputs are `action`,
+    or `action_<leaf>` for a nest, and `next_policy_state_<k>`.
     """
     policy = agent.policy
     prefix = "action_" if tf.nest.is_nested(policy.action_spec) else ""
@@ -102,5 +131,8 @@ def _make_act(agent: tf_agent.TFAgent) -> Any:
             outputs[f"next_{name}"] = value[0]
         return outputs
 
-    inputs = [tf.TensorSpec(s.shape, s.dtype, name) for name, s in (parts | states).items()]
-    return tf.function(act, input_signature=inputs, autograph=False).get_concrete_function()
+    names = free_names({part: _plain(part) for part in parts}, states)
+    specs = {names[part]: spec for part, spec in parts.items()} | states
+    inputs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in specs.items()]
+    traced = tf.function(act, input_signature=inputs, autograph=False)
+    return traced.get_concrete_function(), names

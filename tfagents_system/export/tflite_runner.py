@@ -1,5 +1,6 @@
 """Acts with the policy in policy.tflite; needs TensorFlow Lite."""
 
+import json
 import pathlib
 
 import numpy as np
@@ -7,24 +8,23 @@ import tensorflow as tf  # or tflite_runtime, whose Interpreter is the same
 
 
 class Policy:
-    """Greedy actions, one observation at a time; each episode begins with reset().
-
-    A nest is a dict of its parts, such as {"camera": ..., "arm_angles": ...}.
-    """
+    """Greedy actions; reset() begins an episode. A nest is a dict of its parts."""
 
     def __init__(self, folder=pathlib.Path(__file__).parent):
+        self.inputs = json.loads((pathlib.Path(folder) / "inputs.json").read_text())
         path = str(pathlib.Path(folder) / "policy.tflite")
         self.act = tf.lite.Interpreter(path, num_threads=1).get_signature_runner()
         self.specs = self.act.get_input_details()
         self.reset()
 
     def reset(self):
-        specs = {name: spec for name, spec in self.specs.items() if name.startswith("policy_state")}
+        specs = {n: spec for n, spec in self.specs.items() if n not in self.inputs.values()}
         self.states = {name: np.zeros(s["shape"], s["dtype"]) for name, s in specs.items()}
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        parts = {n: np.asarray_chkfinite(p, self.specs[n]["dtype"]) for n, p in parts.items()}
-        outputs = self.act(**parts, **self.states)
+        seen = {name: parts[part] for part, name in self.inputs.items()}
+        seen = {n: np.asarray_chkfinite(p, self.specs[n]["dtype"]) for n, p in seen.items()}
+        outputs = self.act(**seen, **self.states)
         self.states = {name: outputs.pop(f"next_{name}") for name in self.states}
-        return outputs.get("action", {n.removeprefix("action_"): a for n, a in outputs.items()})
+        return outputs.get("action", {n[len("action_") :]: a for n, a in outputs.items()})

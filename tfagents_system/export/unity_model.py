@@ -22,7 +22,7 @@ from tfagents_system.export.onnx_layers import (
     state_sizes,
 )
 from tfagents_system.export.onnx_model import require_onnx, save
-from tfagents_system.export.onnx_nodes import Nodes
+from tfagents_system.export.onnx_nodes import Given, Nodes
 from tfagents_system.policies.numpy_layers import leaves_of
 
 VERSION = 3  # of the models that com.unity.ml-agents 2.0 and later read
@@ -80,7 +80,7 @@ def write_unity(
         axes = (0, 3, 1, 2) if is_image else range(len(shape) + 1)
         sources.append((name, obs, divisor, list(axes)))
         if name in joined:
-            rows[name] = _add_row(nodes, obs, is_image, divisor, constants)
+            rows[name] = _add_row(nodes, Given(obs), is_image, divisor, constants)
     parts = [rows[name] for name in joined]
     x = nodes.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     sizes = state_sizes(arrays)
@@ -89,7 +89,8 @@ def write_unity(
     if sizes:
         inputs.append(tensor("recurrent_in", 1, memory_size))
         constants["state_sizes"] = np.array(list(sizes.values()))
-        row, names = nodes.add("Reshape", "recurrent_in", "rows"), [f"{name}_in" for name in sizes]
+        row = nodes.add("Reshape", Given("recurrent_in"), "rows")
+        names = [f"{name}_in" for name in sizes]
         split = nodes.split(row, names, "state_sizes") if len(names) > 1 else [row]
         states = dict(zip(sizes, split, strict=True))
     x, next_states = add_layers(nodes, x, states, constants)
@@ -97,7 +98,7 @@ def write_unity(
     if num_integers := sum(mask_sizes(leaves).values()):
         inputs.append(tensor("action_masks", num_integers))
         sources.append((ACTION_MASK, "action_masks", 1, [0, 1]))
-        penalties = add_penalties(nodes, "action_masks", leaves, constants)
+        penalties = add_penalties(nodes, Given("action_masks"), leaves, constants)
 
     outputs: list[Any] = []
 

@@ -25,6 +25,6 @@ class Policy:
         for name, key, size, axes in [each for each in self.facts["inputs"] if each[0] in parts]:
             seen[key] = np.asarray_chkfinite([parts[name]], "f4").transpose(axes) / np.float32(size)
         outputs = dict(zip(self.facts["outputs"], self.session.run(None, seen)))
-        self.rest |= {n.replace("out", "in"): x for n, x in outputs.items() if n == "recurrent_out"}
+        self.rest = {n: outputs.get(n.replace("in", "out"), x) for n, x in self.rest.items()}
         actions = {k: outputs[n].reshape(s).astype(t) for k, n, s, t in self.facts["actions"]}
         return actions.get("", actions)

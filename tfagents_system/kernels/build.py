@@ -1,16 +1,18 @@
-"""Builds the learner's compiled ops where they are missing, and deletes outdated ones.
+"""Builds the learner's compiled ops where they are missing, and deletes old ones.
 
 Example: python -m tfagents_system.kernels.build
 Prints one line. Exit codes: 0 the library exists, or this host cannot have it (no compiler, or a
 CPU without the instructions), and training runs in float32; 1 the build failed.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Collection
 
 from tfagents_system.core.programs.command_line import run_tool
@@ -29,12 +31,14 @@ from tfagents_system.kernels.shared_library import (
 
 COMPILER = "c++"
 TIMEOUT_SECS = 120.0  # it takes two seconds
+OLD_AFTER_SECS = 90 * 86400.0
 
 
 def build(folder: pathlib.Path = FOLDER, compiler: str = COMPILER) -> tuple[pathlib.Path, bool]:
     """Builds the library in `folder` if it is missing; returns it, and whether it was built.
 
-    A build blocks for seconds. Removes all other libraries of the ops from `folder`.
+    A build blocks for seconds. Removes libraries from `folder` that this one replaces, and those
+    of other systems or sources that are older than 90 days: other hosts may share the folder.
 
     Raises:
       LibraryError: If the compiler fails or takes too long, or `folder` cannot be written to.
@@ -48,7 +52,9 @@ def build(folder: pathlib.Path = FOLDER, compiler: str = COMPILER) -> tuple[path
         if is_new:
             _compile(compiler, library)
         for other in set(libraries(folder)) - {library}:
-            other.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # another host has deleted it
+                if other.stem.split("-")[1] == fit() or _is_old(other):
+                    other.unlink()
     except OSError as error:
         raise LibraryError(f"{error.filename or folder}: {error.strerror}") from error
     return library, is_new
@@ -67,6 +73,10 @@ def build_if_missing() -> None:
         command = [sys.executable, "-m", "tfagents_system.kernels.build"]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         print(done.stdout, end="", file=sys.stderr, flush=True)
+
+
+def _is_old(library: pathlib.Path) -> bool:
+    return time.time() - library.stat().st_mtime > OLD_AFTER_SECS
 
 
 def _compile(compiler: str, library: pathlib.Path) -> None:

@@ -181,18 +181,19 @@ def restore_policy(checkpoint: pathlib.Path, variables: Sequence[tf.Variable]) -
     """
     prefix = checkpoint / tf.saved_model.VARIABLES_DIRECTORY / tf.saved_model.VARIABLES_FILENAME
     target = tf.train.Checkpoint(model_variables=list(variables))
+    unique = {id(variable): variable for variable in variables}  # a checkpoint has each once
+    wanted = [variable.shape.as_list() for variable in unique.values()]
     try:
+        saved = {name: shape for name, shape in tf.train.list_variables(str(prefix))}
+        indices = range(len(saved) + len(variables))  # without those of repetitions
+        names = (f"model_variables/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in indices)
+        # Reading would ignore variables that only the checkpoint has, such as of a normalizer.
+        if (shapes := [saved[name] for name in names if name in saved]) != wanted:
+            raise ConfigError(
+                f"{checkpoint} is of another network: the shapes of its variables are {shapes}, "
+                f"those of the network that the params file describes {wanted}."
+            )
         status = target.read(str(prefix)).assert_existing_objects_matched()
         status.expect_partial()  # its train step is not used
     except (tf.errors.OpError, IndexError, RuntimeError) as error:  # missing; cut short; damaged
         raise ConfigError(f"{checkpoint} cannot be read: {error}") from error
-    except (AssertionError, ValueError) as error:  # an additional variable; another shape
-        saved = {name: shape for name, shape in tf.train.list_variables(str(prefix))}
-        names = (
-            f"model_variables/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(saved))
-        )
-        raise ConfigError(
-            f"{checkpoint} is of another network: the shapes of its variables are "
-            f"{[saved[name] for name in names if name in saved]}, those of the network that the "
-            f"params file describes {[variable.shape.as_list() for variable in variables]}."
-        ) from error

@@ -8,6 +8,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tf_agents.specs import tensor_spec
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.distributions import SquashedGaussian
 from tfagents_system.networks.heads import (
@@ -35,7 +36,7 @@ class BoxHead(ActionHead):
         """Takes the spec of the environment's action.
 
         Raises:
-          ConfigError: If it is not a floating point vector with finite bounds.
+          ConfigError: If it is not a float32 vector with finite bounds.
         """
         self.action_spec = action_spec
         self.center, self.magnitude = _center_and_magnitude(action_spec)
@@ -191,6 +192,12 @@ def _center_and_magnitude(action_spec: Nest) -> tuple[Floats, Floats]:
     )
     if not is_vector:
         raise unsupported_action(action_spec)
+    if action_spec.dtype != tf.float32:
+        raise ConfigError(
+            f"The environment's action_spec has dtype {action_spec.dtype.name} "
+            f"{list(action_spec.shape)}; allowed is float32. Declare that, and cast actions in the "
+            "environment, or return an environment of gym or gymnasium as it is, which is cast."
+        )
     low = np.broadcast_to(action_spec.minimum, action_spec.shape).astype(np.float32)
     high = np.broadcast_to(action_spec.maximum, action_spec.shape).astype(np.float32)
     with np.errstate(over="ignore"):

@@ -1,7 +1,9 @@
 """Computes what comes before an actor's layers, for one env step, or for several at once.
 
-Needs only NumPy, because exports include this file.
+Needs only NumPy, and Python 3.8, because exports include this file.
 """
+
+from __future__ import annotations
 
 import itertools
 import math

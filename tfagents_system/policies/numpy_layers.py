@@ -1,17 +1,20 @@
 """Computes the layers and the head of an actor, for one env step, or for several at once.
 
-Needs only NumPy, because exports include this file.
+Needs only NumPy, and Python 3.8, because exports include this file.
 """
+
+from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
-Layer = tuple[Callable[..., list[Array]], Array, Array, Array]  # see `read_layers`
+if TYPE_CHECKING:
+    Layer = tuple[Callable[..., list[Array]], Array, Array, Array]  # see `read_layers`
 
 
 def read_layers(arrays: Mapping[str, Array]) -> list[Layer]:
@@ -44,8 +47,8 @@ def run_layers(
 ) -> tuple[Array, list[list[Array]]]:
     """Returns (output of the last layer [..., units], next states) for an input [..., n]."""
     next_states = []
-    for (step, *weights), state in zip(layers, states, strict=True):
-        next_states.append(step(x, *state, *weights))
+    for index, (step, *weights) in enumerate(layers):
+        next_states.append(step(x, *states[index], *weights))
         x = next_states[-1][0]
     return x, next_states
 
