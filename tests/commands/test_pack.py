@@ -121,3 +121,18 @@ def test_a_file_that_cannot_be_read_is_named(paths, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="Cannot pack .*config.json: Permission denied."):
         pack(paths.root, tmp_path / "x.tar.gz")
     assert not list(tmp_path.glob("*x.tar.gz*"))
+
+
+@pytest.mark.parametrize("damage", ["config", "params", "ending"])
+def test_what_could_not_be_evaluated_is_not_packed(paths, tmp_path, damage):
+    output, message = tmp_path / "x.tar.gz", "has no params.py, which sac eval needs"
+    if damage == "config":
+        paths.config.write_text("{")
+        message = "config.json: not valid JSON"
+    elif damage == "params":
+        paths.params.unlink()
+    else:
+        output, message = tmp_path / "x.zip", "allowed is a file with the ending .tar.gz or .tgz"
+    with pytest.raises(ConfigError, match=message):
+        pack(paths.root, output)
+    assert not list(tmp_path.glob("*x.*"))

@@ -95,12 +95,17 @@ def test_an_environment_of_the_current_folder_that_a_bare_assert_ends_is_named_w
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gym:Pendulm-v1", "no environment 'gym:Pendulm-v1' in gym. Did you mean Pendulum-v1?"),
+        ("gym:Pendulm-v1", "no environment 'gym:Pendulm-v1' in gym. Did you mean gym:Pendulum-v1?"),
         (
             "HalfCheetaBulletEnv-v0",
             "in gymnasium, pybullet, gym, dm_control. Did you mean HalfCheetahBulletEnv-v0?",
         ),
-        ("partial:car-flags", "no task partial:car-flags. Did you mean car-flag?"),
+        ("partial:car-flags", "no task partial:car-flags. Did you mean partial:car-flag?"),
+        ("pybullet:Walker2DBullet", "in pybullet. Did you mean pybullet:Walker2DBulletEnv-v0?"),
+        *(
+            (text, f"no environment '{text}'. Allowed is an id such as Pendulum-v1, one of gymnasi")
+            for text in ("", "partial:", ":Pendulum-v1")
+        ),
     ],
 )
 def test_misspelt_environments_are_refused_with_the_nearest(text, message):
@@ -316,7 +321,7 @@ def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_
         ),
         (
             ["--env=gym:Pendulum-v1", "--set", "num_iter"],
-            "--set is 'num_iter'; allowed is NAME=VALUE.",
+            "--set is 'num_iter'; allowed is NAME=VALUE, without spaces around =.",
         ),
         (["--env=gym:Pendulum-v1", "--name=a b"], "'a b' cannot be the name of a project;"),
         (["--sed=3"], "--sed is not a flag. Did you mean --seed?"),
@@ -326,6 +331,8 @@ def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_
             "--set NAME=VALUE. See --help.",
         ),
         (["no.sh"], "sac train: no such variables file: no.sh."),
+        (["Pendulum-v1"], "no such variables file: Pendulum-v1. Did you mean --env Pendulum-v1?"),
+        (["--env="], "There is no environment ''. Allowed is an id such as"),
         (
             ["--env=gym:Pendulum-v1", "--algo=td3", "--set", "TrainParams.algorithm=sac"],
             "--algo is td3, and --set has algorithm=sac: give only one.",
@@ -455,6 +462,16 @@ def test_extending_several_seeds_makes_them_equally_long(tmp_path, monkeypatch, 
     else:
         assert train._train_seeds(environ, (1, 2), 2, False) == 0
     assert runs == (trained or [])
+
+
+def test_a_file_of_a_project_that_is_not_its_variables_is_told_apart(tmp_path):
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    code, _, err = sac(tmp_path, "train", "cart_params.py")
+    assert code == 78 and "no variables file, a shell" in err and "are: cart_variables.sh." in err
+    write_finished_run(tmp_path / "logs/arm", tmp_path / "cart_params.py",
+                       tmp_path / "cart_config.json")  # fmt: skip
+    code, _, err = sac(tmp_path, "train", "logs/arm")
+    assert code == 78 and "logs/arm is an experiment, no variables file. The command" in err
 
 
 def test_a_name_that_another_experiment_has_is_refused_before_files_are_written(tmp_path):

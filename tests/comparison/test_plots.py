@@ -152,3 +152,11 @@ def test_seeds_with_one_evaluation_each_at_different_env_steps_are_visible(tmp_p
     (figure,) = figures
     for axes in figure.axes:
         assert any(len(line.get_xdata()) and line.get_marker() == "o" for line in axes.lines)
+
+
+def test_an_output_that_cannot_be_written_is_named(tmp_path):
+    write_run(tmp_path / "run", [1])
+    (tmp_path / "folder.png").mkdir()
+    for output, reason in (("folder.png", "Is a directory"), ("no/x.png", "No such file")):
+        with pytest.raises(ConfigError, match=f"Cannot write .*{output}: {reason}.* Set --output."):
+            draw_learning_curve(tmp_path / "run", tmp_path / output)

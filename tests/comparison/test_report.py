@@ -244,7 +244,7 @@ def test_what_cannot_be_reported_is_refused(tmp_path):
     (tmp_path / "episodes").mkdir()
     with pytest.raises(ConfigError, match="nowhere: no such experiment folder"):
         report(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="No report of .*: .*No such file"):
+    with pytest.raises(ConfigError, match="Cannot write .*: No such file"):
         report(tmp_path, tmp_path / "nowhere" / "report.html")
     ExperimentPaths(tmp_path).running.mkdir()
     ExperimentPaths(tmp_path).run_spec.write_text("{")
@@ -253,3 +253,14 @@ def test_what_cannot_be_reported_is_refused(tmp_path):
     ExperimentPaths(tmp_path).run_spec.write_text("[1]")
     with pytest.raises(ConfigError, match="run_spec.json: damaged"):
         report(tmp_path)
+
+
+def test_a_report_that_cannot_be_written_is_named_by_its_own_name(tmp_path):
+    write_run(tmp_path / "run", [1])
+    (tmp_path / "folder").mkdir()
+    for output, reason in (("folder", "Is a directory"), ("no/x.html", "No such file")):
+        with pytest.raises(
+            ConfigError, match=f"Cannot write .*/{output}: {reason}.* Set --output."
+        ):
+            report(tmp_path / "run", output=tmp_path / output)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "run"]

@@ -184,7 +184,7 @@ def test_reacher_shows_its_goal_once_and_the_last_action(load):
 
 
 def test_an_unknown_task_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match="no task partial:pendulum-x. Did you mean pendulum-"):
+    with pytest.raises(ConfigError, match="no task partial:pendulum-x. Did you mean partial:pend"):
         partial.load("pendulum-x")
 
 

@@ -71,6 +71,11 @@ def find_environment(text: str) -> EnvironmentId:
       ConfigError: If there is no such environment, or its package is not installed.
     """
     kind, colon, name = text.partition(":")
+    if not (kind and name) and (colon or not text):
+        raise ConfigError(
+            f"There is no environment {text!r}. Allowed is an id such as Pendulum-v1, one of "
+            f"{', '.join(f'{kind}:ID' for kind in KINDS)}, or PACKAGE:ID."
+        )
     kinds = [kind]
     if is_open := not (colon and kind in KINDS):
         name = text
@@ -92,14 +97,16 @@ def find_environment(text: str) -> EnvironmentId:
                 return EnvironmentId(kind, name, USUAL_HORIZON)
             known |= set(tasks)
             continue
-        registry = _registry(kind)
-        if is_open and kind == "pybullet":
-            registry = {name: spec for name, spec in registry.items() if _is_of_pybullet(spec)}
-        if registered in registry:
+        registry = found = _registry(kind)
+        if kind == "pybullet":
+            found = {name: spec for name, spec in registry.items() if _is_of_pybullet(spec)}
+        if registered in (found if is_open else registry):
             horizon = registry[registered].max_episode_steps or USUAL_HORIZON
             return EnvironmentId(kind, name, int(horizon))
-        known |= registry.keys()
+        known |= found.keys()
     nearest = nearest_name(registered, known)
+    if nearest and not is_open:
+        nearest = f"{kinds[0]}:{nearest}"
     raise ConfigError(
         f"There is no environment {text!r} in {', '.join(kinds)}."
         + (f" Did you mean {nearest}?" if nearest else "")

@@ -73,7 +73,9 @@ def _try(environment: EnvironmentId, options: EnvironmentOptions) -> Environment
         given = options.flags().get("--env_kwargs")
         reason = f"{error.reason_and_place}{f' with --env_kwargs {given}' if given else ''}"
         if type(error.__cause__).__name__ == "DependencyNotInstalled":  # of gymnasium or gym
-            extras = [name for name in ("box2d", "mujoco") if name in reason.lower()]
+            # mujoco_py is of environments that gymnasium has newer versions of.
+            missing = reason.lower().replace("mujoco_py", "")
+            extras = [name for name in ("box2d", "mujoco") if name in missing]
             reason += "".join(f" Here: {how_to_install(extra)}" for extra in extras)
         raise ConfigError(f"{environment.name} cannot be made: {reason}") from error
     try:

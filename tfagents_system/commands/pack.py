@@ -15,6 +15,7 @@ import tarfile
 
 from tfagents_system.commands.list_runs import format_bytes
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.state.files import temporary_name
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.evaluation.saved_experiment import find_checkpoint
@@ -28,10 +29,18 @@ def pack(exp_dir: pathlib.Path, /, output: pathlib.Path | None = None) -> None:
       output: File to write. Default: the experiment's name and .tar.gz, in the current folder.
 
     Raises:
-      ConfigError: If there is no such experiment, it has no policy, or the file cannot be written.
+      ConfigError: If there is no such experiment, it cannot be evaluated, or the file cannot be
+        written.
     """
     paths = existing_experiment(exp_dir)
+    load_env_config(paths.config)
+    if not paths.params.is_file():
+        raise ConfigError(f"{paths.root} has no {paths.params.name}, which sac eval needs.")
     name = paths.root.resolve().name
+    if output is not None and not output.name.endswith((".tar.gz", ".tgz")):
+        raise ConfigError(
+            f"--output is {output}; allowed is a file with the ending .tar.gz or .tgz."
+        )
     file = pathlib.Path(f"{name}.tar.gz") if output is None else output
     unfinished = temporary_name(file.absolute())
     try:

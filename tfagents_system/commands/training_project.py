@@ -36,7 +36,8 @@ def project_of(
       ConfigError: If there is no such environment, or a project of this name is another one.
     """
     options = options or EnvironmentOptions()
-    project = name or slug_of(env)
+    if not (project := name or slug_of(env)):
+        find_environment(env)  # raises, with what is allowed
     params, *_, variables = files = project_paths(project, pathlib.Path())
     if variables.is_file() and (written := written_for(variables.read_text(errors="replace"))):
         is_same = env in written or str(find_environment(env)) == written[1]

@@ -163,14 +163,17 @@ def _save(figure: plt.Figure, output: pathlib.Path) -> None:
     """Writes exactly `output`, to which matplotlib would add an ending if it has none.
 
     Raises:
-      ConfigError: If its ending is that of no image.
+      ConfigError: If its ending is that of no image, or it cannot be written.
     """
     ending = output.suffix.removeprefix(".") or "png"
     allowed = figure.canvas.get_supported_filetypes()
     if ending not in allowed:
         raise ConfigError(f"--output={output}: no image ends with .{ending}; allowed are "
                           f"{', '.join(sorted(allowed))}, and no ending for png.")  # fmt: skip
-    figure.savefig(output, dpi=100, format=ending)
+    try:
+        figure.savefig(output, dpi=100, format=ending)
+    except OSError as error:
+        raise ConfigError(f"Cannot write {output}: {error.strerror}. Set --output.") from error
     plt.close(figure)
 
 

@@ -56,9 +56,13 @@ def report(
         terminal.print(f"The report lacks films of {missing} policies: --film makes them, and runs "
                        f"{paths.params} for that.")  # fmt: skip
     try:
-        write_text_atomically(output, make_page(paths))
+        page = make_page(paths)
     except (OSError, json.JSONDecodeError) as error:
         raise ConfigError(f"No report of {exp_dir}: {error}") from error
+    try:
+        write_text_atomically(output, page)
+    except OSError as error:
+        raise ConfigError(f"Cannot write {output}: {error.strerror}. Set --output.") from error
     print(printable(output))
 
 

@@ -55,7 +55,8 @@ def load(name: str, seed: int | None = None) -> Environment:
 def find(name: str) -> Task:
     """Returns the row of TASKS; raises ConfigError, with the nearest name, if there is none."""
     if name not in TASKS:
-        raise ConfigError(f"There is no task partial:{name}.{did_you_mean(name, TASKS)}")
+        text, tasks = f"partial:{name}", [f"partial:{task}" for task in TASKS]
+        raise ConfigError(f"There is no task {text}.{did_you_mean(text, tasks)}")
     return TASKS[name]
 
 

@@ -82,9 +82,15 @@ def test_the_first_required_flag_may_be_given_by_its_place(capsys):
 
     call = with_arguments(draw, ["draw.py", "logs/x", "--output=x.png"])
     assert call.keywords == {"exp_dir": "logs/x", "output": "x.png", "width": 3}
+    for other in (["--output", "x.png", "logs/x"], ["--exp_dir=logs/x", "--output=x.png"]):
+        assert with_arguments(draw, ["draw.py", *other]).keywords == call.keywords
+    with pytest.raises(ConfigError, match="the following arguments are required: EXP_DIR"):
+        with_arguments(draw, ["draw.py", "--output=x.png"])
+    with pytest.raises(ConfigError, match="unrecognized arguments: logs/y"):
+        with_arguments(draw, ["draw.py", "--exp_dir=logs/x", "--output=x.png", "logs/y"])
     with pytest.raises(SystemExit):
         with_arguments(draw, ["draw.py", "--help"])
-    assert capsys.readouterr().out.endswith("EXP_DIR may come first, without --exp_dir.\n")
+    assert capsys.readouterr().out.endswith("--exp_dir EXP_DIR is the same.\n")
 
 
 @pytest.mark.parametrize(

@@ -156,15 +156,14 @@ def with_arguments(function: Callable[..., Any], argv: Sequence[str]) -> partial
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    if by_place:
-        name = by_place.shown_name
-        parser.epilog = f"{by_place.flag.upper()} may come first, without {name}."
-    for parameter in parameters:
-        parameter.add_to(parser)
     arguments = _checked(argv[1:], parameters)
-    if by_place and arguments and not arguments[0].startswith("-"):
-        arguments.insert(0, by_place.shown_name)
-    given = vars(parser.parse_args(arguments))
+    if by_place:
+        parser.epilog = f"{by_place.shown_name} {by_place.flag.upper()} is the same."
+    for parameter in parameters:
+        is_place = parameter is by_place and not _has(arguments, parameter.shown_name)
+        (dataclasses.replace(parameter, is_flag=False) if is_place else parameter).add_to(parser)
+    parse = parser.parse_intermixed_args if by_place else parser.parse_args
+    given = vars(parse(arguments))
     values = {
         p.name: p.convert(given[p.name]) if p.name in given else p.default for p in parameters
     }
@@ -243,6 +242,10 @@ def _checked(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> list
                 raise ConfigError(f"{name} is not a flag.{hint} See --help.")
         checked.append(name + equals + value)
     return checked
+
+
+def _has(arguments: Sequence[str], flag: str) -> bool:
+    return any(argument == flag or argument.startswith(f"{flag}=") for argument in arguments)
 
 
 def _flag_given_by_place(parameters: Sequence[_Parameter]) -> _Parameter | None:

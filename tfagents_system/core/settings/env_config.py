@@ -33,8 +33,8 @@ def load_env_config(path: pathlib.Path) -> dict[str, Any]:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path}: cannot read the JSON config ({error}). Set SAC_CONFIG (or --config) to a "
-            "JSON file such as config/pendulum.json."
+            f"{path}: cannot read the JSON config ({error}). Allowed is a JSON file such as "
+            "config/pendulum.json, which SAC_CONFIG names, or --config of sac eval and sac export."
         ) from error
     try:
         config = json.loads(

@@ -78,7 +78,7 @@ def parse_assignment(text: str, where: str) -> Binding:
     name, equals, value = (part.strip() for part in text.partition("="))
     name = name.removeprefix("TrainParams.")
     if not (re.fullmatch(r"\w+", name) and equals and value):
-        raise ConfigError(f"{where} is {text!r}; allowed is NAME=VALUE.")
+        raise ConfigError(f"{where} is {text!r}; allowed is NAME=VALUE, without spaces around =.")
     for literal in (value, f"({value})"):  # gin needs parentheses: 256,256
         try:
             return parse_binding(f"TrainParams.{name} = {literal}", where)
