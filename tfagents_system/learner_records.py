@@ -19,6 +19,7 @@ from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.state.generations import generation_dir
 from tfagents_system.core.state.pause import LEARNING, pause_of
 from tfagents_system.core.state.reports import Phase, StatusReporter
+from tfagents_system.learning.metric_means import MetricMeans
 from tfagents_system.learning.save_record import SaveRecord
 from tfagents_system.records.event_log import EventLog
 
@@ -53,6 +54,7 @@ class LearnerRecords:
         self.timer = PhaseTimer("starting")
         self._rate, self._recent_rate = RateMeter(self.train_step), RecentRate(self.train_step)
         self._summary_rate = RateMeter(self.train_step)
+        self._of_summary, self._of_iteration = MetricMeans(), MetricMeans()
 
     @property
     def train_step(self) -> int:
@@ -80,11 +82,16 @@ class LearnerRecords:
             time.sleep(0.1)
         return is_paused
 
-    def advanced(self, metrics: Mapping[str, float]) -> None:
+    def trained(self, metrics: Mapping[str, float], num_steps: int) -> None:
+        """Notes the metrics of a call of the learner, means over `num_steps`."""
+        self._of_summary.add(metrics, num_steps)
+        self._of_iteration.add(metrics, num_steps)
+
+    def advanced(self) -> None:
         """Tells the callbacks of a completed iteration, and of a new checkpoint."""
         if self.iteration > self._told_iteration:
             self._told_iteration = self.iteration
-            self._tell("on_iteration", IterationEvent, metrics=dict(metrics))
+            self._tell("on_iteration", IterationEvent, metrics=self._of_iteration.take())
         self._tell_of_checkpoint()
 
     def ended(self, exit_code: int) -> None:
@@ -130,9 +137,10 @@ class LearnerRecords:
         self.timer.move(self.timer.enter(waiting), waiting, str(Phase.COMPILING))
         self.report(Phase.COMPILING, more)
 
-    def summarize(self, metrics: Mapping[str, float], lessons: Mapping[str, int]) -> None:
-        """Writes the means of the newest train steps, and the lessons, to TensorBoard."""
-        scalars = {f"learner/{name}": value for name, value in metrics.items()}
+    def summarize(self, numbers: Mapping[str, float], lessons: Mapping[str, int]) -> None:
+        """Writes to TensorBoard the metrics since the last summary, `numbers` and the lessons."""
+        shown = self._of_summary.take() | dict(numbers)
+        scalars = {f"learner/{name}": value for name, value in shown.items()}
         scalars |= {f"lesson/{name}": number for name, number in lessons.items()}
         scalars["learner/train_steps_per_sec"] = self._summary_rate.rate_at(self.train_step)
         self._summaries.write(self.train_step, scalars | self.timer.share_scalars("learner"))

@@ -84,6 +84,9 @@ class Training:
         self.records = LearnerRecords(
             run, self._train_step, self._checkpointer.record, data.offline
         )
+        if self.train_step:  # else the random numbers of the run's first steps would come again
+            seed = derive_seed(run.seed, SeedPurpose.LEARNER, env_step=self.train_step)
+            seed_global_generators(functools.partial(derive_seed, seed))
         variables = agent.collect_policy.variables()
         self._publications = Publications(run, client, variables, fence, self.train_step)
         self._timer = self.records.timer
@@ -151,12 +154,12 @@ class Training:
                 )
             self._start.has_trained()
             self._timer.enter("saving")
+            self.records.trained(metrics, self.train_step - train_step)
             if self._has_passed(params.log_period_itrs, iteration):
-                numbers = metrics | self._data.numbers()
-                self.records.summarize(numbers, self._publications.lessons.numbers)
+                self.records.summarize(self._data.numbers(), self._publications.lessons.numbers)
             if not self._is_finished:
                 self._save_if_due(self._has_passed(params.checkpoint_period_itrs, iteration))
-            self.records.advanced(metrics)
+            self.records.advanced()
         return self._end(stop)
 
     def _publish(self, timeout_secs: float = 5.0) -> bool:

@@ -93,6 +93,7 @@ def test_losses_of_two_streams_by_hand():
         actor_loss=actor_loss,
         alpha_loss=-LOG_ALPHA * (sum(log_probs) / 2 + -1),
         alpha=0.2,
+        actor_steps=1,
         entropy=-sum(log_probs) / 2,
         q_value=np.mean([*means.values()]),
         td_target=np.mean([*targets.values()]),

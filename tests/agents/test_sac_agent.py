@@ -97,6 +97,7 @@ def test_losses_of_a_whole_train_step_by_hand():
         actor_loss=ACTOR_LOSS,
         alpha_loss=ALPHA_LOSS,
         alpha=0.2,
+        actor_steps=1,
         entropy=-sum(LOG_PROBS) / 2,
         q_value=sum(Q_1) / 2,
         td_target=sum(TD_TARGETS) / 2,

@@ -124,7 +124,7 @@ def test_actor_and_all_targets_wait_for_every_second_train_step():
     networks = [agent.networks.actor, agent.networks.target_actor, *agent.networks.target_critics]
     before, critics = weights_of(networks), weights_of(agent.networks.critics)
     _, info = agent.train(transition(**BATCH))
-    assert float(info["actor_loss"]) == 0
+    assert (float(info["actor_loss"]), float(info["actor_steps"])) == (0, 0)
     for value, expected in zip(weights_of(networks), before, strict=True):
         np.testing.assert_array_equal(value, expected)
     assert any(
@@ -134,7 +134,8 @@ def test_actor_and_all_targets_wait_for_every_second_train_step():
     (x, y), z = kernel.numpy().ravel(), bias.numpy().item()
     q_values = [x * s + y * WEIGHT * s + z for s in BATCH["s"]]
     _, info = agent.train(transition(**BATCH))
-    np.testing.assert_allclose(info["actor_loss"], 2 * -sum(q_values) / 2, rtol=1e-4)
+    np.testing.assert_allclose(info["actor_loss"], -sum(q_values) / 2, rtol=1e-4)
+    assert float(info["actor_steps"]) == 1
     assert all((a != b).any() for a, b in zip(weights_of(networks)[:2], before[:2], strict=True))
 
 

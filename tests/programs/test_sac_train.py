@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from fakes import UNRIVALLED, Tape
+from records.test_event_log import events
 from replay_fakes import EpisodeStepEnv, TinyParams, codec_of, make_experiment, serving
 from small_disk import small_disk
 
@@ -22,6 +23,7 @@ from tfagents_system.core.errors import (
     StorageError,
     SupersededError,
 )
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state import provenance, reports
 from tfagents_system.core.state.end_request import request_end
 from tfagents_system.core.state.files import read_json
@@ -152,6 +154,76 @@ def test_callbacks_are_told_of_iterations_checkpoints_and_the_end(tmp_path, repl
     assert (tape.events[-1].end, tape.events[-1].iteration) == ("finished", 4)
     failure = read_report(paths, "learner").failure
     assert failure.startswith("CALLBACK FAILED: Tape.on_")
+
+
+@pytest.mark.usefixtures("without_saved_models")
+def test_metrics_are_of_all_train_steps_since_the_last_and_the_actor_s_of_its_own(
+    tmp_path, replay, monkeypatch
+):
+    monkeypatch.setattr(learner, "MAX_STEPS_PER_CALL", 1)
+    run, calls, tape = learner.Learner.run, [], Tape()
+
+    def recorded(self, *arguments):
+        metrics = run(self, *arguments)
+        calls.extend([metrics] if metrics else [])
+        return metrics
+
+    monkeypatch.setattr(learner.Learner, "run", recorded)
+    monkeypatch.setattr(TinyParams, "callbacks", lambda self: [tape])
+    paths = make_experiment(tmp_path / "exp", "policy_delay = 3; log_period_itrs = 2")
+    fill(replay)
+    assert sac_train.train(str(paths.root), replay.address, 2, stop=False) == EXIT_FINISHED
+
+    def mean(name, steps):
+        return sum(call[name] for call in steps) / len(steps)
+
+    assert [call["actor_steps"] for call in calls] == [0, 0, 1] * 13 + [0]
+    told = [event.metrics for event in of_kind(tape, "IterationEvent")]
+    written = events(paths.train_summaries / "learner")
+    for begin, end, metrics in [
+        *((10 * i, 10 * i + 10, told[i]) for i in range(4)),
+        *((step - 20, step, {tag.removeprefix("learner/"): value
+                             for at, tag, value in written if at == step}) for step in (20, 40)),
+    ]:  # fmt: skip
+        of_actor = [call for call in calls[begin:end] if call["actor_steps"]]
+        expected = {"critic_loss": mean("critic_loss", calls[begin:end])}
+        expected |= {name: mean(name, of_actor) for name in ("actor_loss", "alpha_loss", "entropy")}
+        expected["loss"] = sum(expected[f"{name}_loss"] for name in ("critic", "actor", "alpha"))
+        assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+        assert "actor_steps" not in metrics
+
+
+@pytest.mark.usefixtures("without_saved_models")
+def test_each_start_of_the_learner_draws_other_random_numbers_and_the_first_those_of_the_seed(
+    tmp_path, replay, monkeypatch
+):
+    monkeypatch.setattr(learner, "MAX_STEPS_PER_CALL", 1)
+    run, drawn = learner.Learner.run, []
+
+    def draw():
+        return tf.function(lambda: tf.random.uniform([4]))().numpy().tolist()
+
+    def recorded(self, *arguments):
+        drawn.append(draw())
+        return run(self, *arguments)
+
+    monkeypatch.setattr(learner.Learner, "run", recorded)
+    paths = make_experiment(tmp_path / "exp")
+    fill(replay)
+    begun_at, first_draws = [], []
+    for _ in range(3):
+        begun_at.append(steps(paths)[0] if steps(paths) else 0)
+        drawn.clear()
+        stop = StopWhen(lambda: len(drawn) == 5)
+        assert sac_train.train(str(paths.root), replay.address, 1, stop=stop) == EXIT_STOPPED
+        first_draws.append(drawn[0])
+
+    assert len(set(begun_at)) == 3 and begun_at[0] == 0
+    for train_step, expected in zip(begun_at, first_draws, strict=True):
+        seed = derive_seed(3, SeedPurpose.LEARNER, env_step=train_step)
+        tf.random.set_seed(derive_seed(seed, SeedPurpose.TENSORFLOW))
+        assert draw() == expected
+    assert first_draws[0] not in first_draws[1:]
 
 
 @pytest.mark.usefixtures("without_saved_models")

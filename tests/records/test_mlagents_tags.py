@@ -40,6 +40,15 @@ def test_values_of_streams_and_learning_rates_have_the_tags_of_both_generations(
     }
 
 
+def test_the_extrinsic_value_is_of_the_environments_rewards_alone():
+    of_both = {"learner/q_value": (1 + 10) / 2, "learner/rnd_value": 10.0}
+    tags = ("Policy/Extrinsic Value", "Policy/Extrinsic Value Estimate")
+    assert mlagents_scalars(1, {"learner/q_value": 4.0}) == dict.fromkeys(tags, 4.0)
+    named = mlagents_scalars(1, of_both | {"learner/extrinsic_value": 1.0})
+    assert named == dict.fromkeys(tags, 1.0) | {"Policy/Rnd Value": 10.0}
+    assert mlagents_scalars(1, of_both) == {"Policy/Rnd Value": 10.0}
+
+
 def test_entropy_coefficients_are_those_of_their_kind_where_an_action_has_both():
     tags = ("Entropy Coeff", "Continuous Entropy Coeff", "Discrete Entropy Coeff")
     of_one_kind = mlagents_scalars(1, {"learner/alpha": 0.5})

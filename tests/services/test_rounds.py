@@ -1,16 +1,20 @@
 """What passes from the worker of a deterministic run to its learner."""
 
 import contextlib
+import pathlib
 
 import numpy as np
 import pytest
+from fakes import UNRIVALLED
 from replay_fakes import EpisodeStepEnv, codec_of, serving
 
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services import rounds as rounds_lib
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.journal import Journal, Stream
 from tfagents_system.services.replay import experience_stats
 from tfagents_system.services.rounds import ROUND_TABLES, RoundReader, round_publisher
 from tfagents_system.services.table_info import table_stats
@@ -21,15 +25,17 @@ CODEC = codec_of(EpisodeStepEnv())
 class OneWorker:
     """Collects episodes of 3 env steps, which observe their numbers."""
 
-    def __init__(self, replay, layout):
-        self._environment = EpisodeStepEnv()
-        self._adder = Adder(replay.client(), CODEC, layout, tables=ROUND_TABLES)
+    def __init__(self, replay, layout, folder, stream=1, environment=None):
+        self.environment = environment or EpisodeStepEnv()
+        journal = Journal(folder / "journals", Stream(0, stream), CODEC.columns, layout.rows,
+                          10**6, UNRIVALLED)  # fmt: skip
+        self._adder = Adder(replay.client(), CODEC, layout, journal, tables=ROUND_TABLES)
         self._publisher = round_publisher(replay.client())
 
     def collect(self, num_episodes):
         for _ in range(num_episodes):
-            policy = RandomPolicy(self._environment.action_spec(), 0)
-            run_episode(self._environment, policy, 3, self._adder.add)
+            policy = RandomPolicy(self.environment.action_spec(), 0)
+            run_episode(self.environment, policy, 3, self._adder.add)
             self._adder.end_episode()
         self._adder.send()
         assert self._adder.is_confirmed(timeout_secs=60)
@@ -56,7 +62,7 @@ def observations(items):
 def test_the_learner_takes_whole_rounds_in_the_order_of_collection(tmp_path, layout):
     with contextlib.ExitStack() as stack:
         replay = stack.enter_context(serving(tmp_path / "reverb", is_deterministic=True))
-        worker = OneWorker(replay, layout)
+        worker = OneWorker(replay, layout, tmp_path)
         rounds = stack.enter_context(reading(replay, layout))
         worker.collect(8)
         assert rounds.take(0, timeout_secs=0.05) is None  # nobody has said that it is complete
@@ -76,21 +82,72 @@ def test_the_learner_takes_whole_rounds_in_the_order_of_collection(tmp_path, lay
         assert rounds.take(20, timeout_secs=60)[0].shape == (0, layout.rows, 6)
 
 
-def test_a_learner_that_was_started_again_begins_with_a_sample_of_the_table(tmp_path):
+def steps_of(items):
+    """The episode and the step in it of each item of SINGLE."""
+    return [tuple(map(int, rows[0])) for rows in observations(items)]
+
+
+def episodes(count):
+    return [(episode, step) for episode in range(count) for step in range(3)]
+
+
+def take_all(rounds, train_step, timeout_secs=60.0):
+    """Returns what the learner takes in the end, and in which call."""
+    for num_calls in range(1, 1000):
+        items = rounds.take(train_step, timeout_secs)
+        if items is not None:
+            return steps_of(items), num_calls
+    raise AssertionError("it takes nothing")
+
+
+def test_a_learner_that_was_started_again_takes_every_stored_item_once_and_in_order(tmp_path):
     with serving(tmp_path / "reverb", is_deterministic=True) as replay:
-        worker = OneWorker(replay, SINGLE)
-        worker.collect(4)
+        worker = OneWorker(replay, SINGLE, tmp_path)
+        worker.collect(332)
         worker.end_round(0)
         with reading(replay, SINGLE) as rounds:
-            assert len(rounds.take(0, timeout_secs=60)[0]) == 12
+            assert take_all(rounds, 0) == (episodes(332), 1)
         worker.collect(1)
         worker.end_round(10)
 
         with reading(replay, SINGLE) as rounds:
-            (column,) = rounds.take(10, timeout_secs=60)
+            assert take_all(rounds, 10) == (episodes(333), 1)
+            worker.collect(1)
+            worker.end_round(20)
+            assert take_all(rounds, 20) == (episodes(334)[-3:], 1)
 
-        assert len(column) == 15 + 3  # the table, then what is new
-        assert observations([column[-3:]])[:, 0].tolist() == [[4, 0], [4, 1], [4, 2]]
+
+def test_a_run_that_is_resumed_takes_every_restored_item_once_and_in_order(tmp_path):
+    with serving(tmp_path / "before", is_deterministic=True) as replay:
+        before = OneWorker(replay, SINGLE, tmp_path)
+        before.collect(332)
+        checkpoint = pathlib.Path(replay.client().checkpoint())
+    after = serving(tmp_path / "after", restore_from=checkpoint, is_deterministic=True)
+    with after as replay, reading(replay, SINGLE) as rounds:
+        worker = OneWorker(replay, SINGLE, tmp_path, stream=2, environment=before.environment)
+        worker.collect(2)
+        worker.end_round(10)
+        assert take_all(rounds, 10) == (episodes(334), 1)
+
+
+def test_a_large_table_is_read_in_several_calls_even_if_it_grows_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr(rounds_lib, "SAMPLES_AT_ONCE", 10)
+    with serving(tmp_path / "reverb", is_deterministic=True) as replay:
+        worker = OneWorker(replay, SINGLE, tmp_path)
+        worker.collect(20)
+        worker.end_round(0)
+        with reading(replay, SINGLE) as rounds:
+            take_all(rounds, 0)
+        worker.end_round(10)
+
+        with reading(replay, SINGLE) as rounds:
+            for _ in range(3):
+                rounds.take(10, timeout_secs=0.0)
+            worker.collect(1)
+            found, num_calls = take_all(rounds, 10, timeout_secs=0.0)
+
+    assert found == episodes(21)
+    assert num_calls >= 21 * 3 / 10
 
 
 @pytest.mark.parametrize("is_deterministic", [True, False])
@@ -98,7 +155,7 @@ def test_a_checkpoint_can_be_restored_in_either_mode_without_what_was_under_way(
     tmp_path, is_deterministic
 ):
     with serving(tmp_path / "before", is_deterministic=True) as replay:
-        worker = OneWorker(replay, SINGLE)
+        worker = OneWorker(replay, SINGLE, tmp_path)
         worker.collect(4)
         worker.end_round(0)
         checkpoint = replay.client().checkpoint()

@@ -22,6 +22,8 @@ from tfagents_system.data.transition import Transition
 from tfagents_system.kernels.arithmetic import resolve, this_host
 from tfagents_system.networks.matmul import matmul_precision
 
+ACTOR_STEPS = "actor_steps"  # metric: 1 in a train step that updates the actor, else 0
+OF_ACTOR = ("actor_loss", "alpha_loss", "entropy")  # metrics that are 0 in the other train steps
 T = TypeVar("T")
 _OfNetworks = Sequence[Sequence[Any]]  # gradients or variables: a list for each network
 
@@ -29,8 +31,8 @@ _OfNetworks = Sequence[Sequence[Any]]  # gradients or variables: a list for each
 class _ActorStep(NamedTuple):
     """The results of a train step for actor and temperature; zeros in steps without an update."""
 
-    losses: dict[str, tf.Tensor]  # times `policy_delay`, so that means over train steps are correct
-    metrics: dict[str, tf.Tensor]  # times `policy_delay`, too
+    losses: dict[str, tf.Tensor]
+    metrics: dict[str, tf.Tensor]
     soft_value: Any
     by_actor: list[tf.Tensor]
     by_log_alpha: list[tf.Tensor]
@@ -228,7 +230,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._actor_variables)
             actor = self._losses.actor(self.networks, batch, alpha)
-        losses, metrics = {"actor_loss": actor.loss}, {}
+        losses, metrics = {"actor_loss": actor.loss}, {ACTOR_STEPS: tf.constant(1.0)}
         by_log_alpha: list[tf.Tensor] = []
         by_actor = tape.gradient(actor.loss, self._actor_variables)
         if self.temperature is not None:
@@ -236,8 +238,6 @@ class ActorCriticAgent(tf_agent.TFAgent):
             share = reachable_share(self.networks, batch.steps)
             losses["alpha_loss"], by_log_alpha = self.temperature.loss(log_prob, batch.valid, share)
             metrics["entropy"] = -valid_mean(sum_of_parts(log_prob, alpha), batch.valid)
-        delay = self.rule.policy_delay
-        losses, metrics = ({n: delay * v for n, v in each.items()} for each in (losses, metrics))
         soft_value = actor.soft_value if self.networks.state_value is not None else ()
         return _ActorStep(losses, metrics, soft_value, by_actor, by_log_alpha, actor.moments)
 
@@ -246,7 +246,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         is_soft = temperature is not None
         return _ActorStep(
             losses={"actor_loss": zero} | ({"alpha_loss": zero} if is_soft else {}),
-            metrics={"entropy": zero} if is_soft else {},
+            metrics={ACTOR_STEPS: zero} | ({"entropy": zero} if is_soft else {}),
             soft_value=(),
             by_actor=[tf.zeros_like(variable) for variable in self._actor_variables],
             by_log_alpha=[tf.zeros_like(temperature.log_alpha)] if temperature else [],

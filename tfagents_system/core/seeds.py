@@ -49,7 +49,8 @@ def derive_seed(
       seed: Of the run.
       purpose: What the derived seed is for.
       index: Such as the worker's id.
-      env_step: Of a worker when it starts, so that a resumed worker draws new numbers.
+      env_step: Of a worker when it starts, or the train step of the learner, so that a resumed
+        program draws new numbers.
       num_failures: Failed environments of the worker before this one.
       start: Number of the worker's start, from 0, because a worker that dies before it has
         recorded an episode starts again with the same `env_step`.

@@ -111,11 +111,12 @@ class Learner:
         """Does train steps for about CALL_SECS, at most `max_steps`.
 
         Blocks while the rate limiter holds learning back, and at the first call while the loop is
-        compiled; meanwhile, it calls `while_compiling` several times a second. Returns the means of
-        the agent's scalar metrics and of `data_wait_secs`, the time that a step waited for the
-        replay server. Returns None if the data ended before the last step: the steps done count,
-        the next call continues, and data for fewer than UNROLLED_STEPS may be lost. Also returns
-        None if `stop` becomes true while the loop is compiled.
+        compiled; meanwhile, it calls `while_compiling` several times a second. Returns, for
+        `MetricMeans`, the means over all steps of the agent's scalar metrics and of
+        `data_wait_secs`, the time that a step waited for the replay server. Returns None if the
+        data ended before the last step: the steps done count, the next call continues, and data for
+        fewer than UNROLLED_STEPS may be lost. Also returns None if `stop` becomes true while the
+        loop is compiled.
 
         Raises:
           DivergedError: If a metric is not finite or reaches LARGEST_METRIC, or a variable of the

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 
+from tfagents_system.core.settings.reward_signals import EXTRINSIC, SIGNALS
+
 _COEFFICIENTS = ("Policy/Continuous Entropy Coeff", "Policy/Discrete Entropy Coeff")
+_EXTRINSIC_VALUE = ("Policy/Extrinsic Value", "Policy/Extrinsic Value Estimate")
 # Tags of ML-Agents 1.0, and of earlier versions where these differ, by ours; the last one counts.
 _TAGS: Mapping[str, tuple[str, ...]] = {
     "collect/episode_return": ("Environment/Cumulative Reward", "Policy/Extrinsic Reward"),
@@ -31,8 +34,10 @@ _TAGS: Mapping[str, tuple[str, ...]] = {
     # After alpha, which stands for both unless an action has both kinds of parts.
     "learner/continuous_alpha": _COEFFICIENTS[:1],
     "learner/discrete_alpha": _COEFFICIENTS[1:],
-    "learner/q_value": ("Policy/Extrinsic Value", "Policy/Extrinsic Value Estimate"),
+    "learner/q_value": _EXTRINSIC_VALUE,
+    "learner/extrinsic_value": _EXTRINSIC_VALUE,
 }
+_OF_OTHER_STREAMS = {f"learner/{name}_value" for name in SIGNALS if name != EXTRINSIC}
 _LESSON, _CRITICS = "lesson/", "learner/critic_loss"
 _COLLECT = "collect/episode_return"
 
@@ -42,13 +47,17 @@ def mlagents_scalars(step: int, scalars: Mapping[str, float]) -> dict[str, float
 
     `Losses/Q1 Loss` and `Losses/Q2 Loss` are half of the critics' loss each, which is the sum over
     critics; so is `Losses/Value Loss` without a state-value network, because the critics' values
-    are then all that there are. Lessons count from 0.
+    are then all that there are. `Policy/Extrinsic Value` is of the environment's rewards alone, so
+    it is missing if there are only others. Lessons count from 0.
 
     Args:
       step: Of the values: env steps of a worker, train steps of the learner.
       scalars: By our tags.
     """
-    named = {tag: scalars[ours] for ours, tags in _TAGS.items() if ours in scalars for tag in tags}
+    known = scalars.keys() & _TAGS.keys()
+    if _OF_OTHER_STREAMS & known:
+        known.discard("learner/q_value")  # the mean over all streams
+    named = {tag: scalars[ours] for ours, tags in _TAGS.items() if ours in known for tag in tags}
     for ours, value in scalars.items():
         if ours.startswith(_LESSON):
             named[f"Environment/Lesson Number/{ours.removeprefix(_LESSON)}"] = value - 1

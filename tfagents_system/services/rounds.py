@@ -17,12 +17,15 @@ from tfagents_system.services.replay import (
     ROUNDS_TABLE,
     STREAM_TABLE,
 )
+from tfagents_system.services.replay_files import number_of
+from tfagents_system.services.stored_items import StoredItem
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.variables import VariablePublisher, VariableReader
 
 ROUND_TABLES = (EXPERIENCE_TABLE, STREAM_TABLE)  # the tables of an adder
 SERVER_TIMEOUT_SECS = 5.0
 POLL_SECS = 0.002
+SAMPLES_AT_ONCE = 10_000  # of the experience table, between looks at the time: about a second
 
 
 def round_publisher(client: reverb.Client) -> VariablePublisher:
@@ -45,15 +48,18 @@ class RoundReader:
         self._client = reverb.Client(address)
         self._reader = reader
         self._complete = VariableReader(address, [], period_secs=0.5, table=ROUNDS_TABLE)
-        self._has_taken = False
+        self._stats = 0, 0  # of the experience table, when reading it began
+        self._stored: dict[int, reverb.ReplaySample] = {}  # its items read so far, by key
+        self._has_read = False
+        self._taken: set[int] = set()  # numbers of items
 
     def take(self, train_step: int, timeout_secs: float) -> Sequence[NDArray[Any]] | None:
         """Returns all items since the last call, in order: columns [N, rows, size].
 
         Waits until the round of `train_step`'s policy, or of a later one, is complete; returns None
-        if it is not within `timeout_secs`. For a restarted learner, the stream has only what the
-        earlier one has left: then the first call also returns a sample of the whole table, of the
-        table's size.
+        if it is not within `timeout_secs`. After a restart of the learner or of the run, the stream
+        lacks what is stored: then the first call also returns the whole table, and returns None
+        while it has not read all of it.
         """
         deadline = time.monotonic() + timeout_secs
         while not self._is_complete(train_step):
@@ -63,20 +69,54 @@ class RoundReader:
             self._complete.refresh(timeout_secs)
         try:
             num_new, _ = table_stats(self._client, STREAM_TABLE, SERVER_TIMEOUT_SECS)
-            num_stored, _ = table_stats(self._client, EXPERIENCE_TABLE, SERVER_TIMEOUT_SECS)
+            self._has_read = self._has_read or self._read_table(num_new, deadline)
         except TimeoutError:
             return None
-        items = []
-        if not self._has_taken and num_stored > num_new:
-            items += self._sample(EXPERIENCE_TABLE, num_stored)
-        items += self._sample(STREAM_TABLE, num_new)
-        self._has_taken = True
+        if not self._has_read:
+            return None
+        samples = self._sample(STREAM_TABLE, num_new)
+        if self._stored:  # these are among them
+            samples, self._stored = [*self._stored.values()], {}
+        items = self._not_taken(samples)
         return [
-            np.array([item[index] for item in items], spec.dtype.as_numpy_dtype).reshape(
+            np.array([item.columns[index] for item in items], spec.dtype.as_numpy_dtype).reshape(
                 [len(items), *spec.shape]
             )
             for index, spec in enumerate(self._reader.columns)
         ]
+
+    def _read_table(self, num_new: int, deadline: float) -> bool:
+        """Samples the experience table until each item has come, or until `deadline`.
+
+        Goes on where an earlier call has ended, unless the table has changed. Returns whether it
+        has all items, or needs none because the stream, of `num_new`, has them.
+        """
+        stats = table_stats(self._client, EXPERIENCE_TABLE, SERVER_TIMEOUT_SECS)
+        if stats != self._stats:
+            self._stats, self._stored = stats, {}
+        num_stored, _ = stats
+        if num_stored <= num_new:
+            return True
+        while len(self._stored) < num_stored:
+            samples = self._sample(EXPERIENCE_TABLE, min(num_stored, SAMPLES_AT_ONCE))
+            self._stored |= {sample.info.key: sample for sample in samples}
+            if time.monotonic() >= deadline:
+                break
+        return len(self._stored) == num_stored
+
+    def _not_taken(self, samples: Sequence[reverb.ReplaySample]) -> list[StoredItem]:
+        """Returns each item that was not taken before, by number, and notes that it is now.
+
+        Of items without a number (see replay_files.py), nothing is known.
+        """
+        items = []
+        for sample in samples:
+            number = number_of(sample.info.priority) or 0
+            if number not in self._taken:
+                items.append(StoredItem(number, sample.data))
+            if number:
+                self._taken.add(number)
+        return sorted(items, key=lambda item: item.number)
 
     def _is_complete(self, train_step: int) -> bool:
         complete = self._complete.latest
@@ -86,18 +126,18 @@ class RoundReader:
         """Ends the thread, or gives up after a second."""
         self._complete.close()
 
-    def _sample(self, table: str, count: int) -> list[list[NDArray[Any]]]:
+    def _sample(self, table: str, count: int) -> list[reverb.ReplaySample]:
         """Samples `count` items, or fewer if the server is restarted meanwhile."""
-        arrived: queue.SimpleQueue[list[NDArray[Any]]] = queue.SimpleQueue()
+        arrived: queue.SimpleQueue[reverb.ReplaySample] = queue.SimpleQueue()
 
         def sample() -> None:  # else it waits without limit for lost items
             with contextlib.suppress(reverb.errors.ReverbError, RuntimeError, StopIteration):
                 for item in self._client.sample(table, count, emit_timesteps=False):
-                    arrived.put(item.data)
+                    arrived.put(item)
 
         if count:
             start_thread(sample, f"sample of {table}")
-        items: list[list[NDArray[Any]]] = []
+        items: list[reverb.ReplaySample] = []
         try:
             while len(items) < count:
                 items.append(arrived.get(timeout=SERVER_TIMEOUT_SECS))
