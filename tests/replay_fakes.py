@@ -223,11 +223,12 @@ def make_experiment(folder: pathlib.Path, class_body: str = "pass") -> Experimen
     return paths
 
 
-def write_run_spec(paths: ExperimentPaths) -> None:
+def write_run_spec(paths: ExperimentPaths, pads_episodes: bool = True) -> None:
     """Agrees on the run, as the learner of `make_experiment` does."""
     run, environment = load_run(str(paths.root)), EpisodeStepEnv()
     specs = environment.observation_spec(), environment.action_spec()
     layout = ItemLayout.from_settings(run.params)
+    layout = dataclasses.replace(layout, pads_episodes=pads_episodes)
     spec = view_of_run(run, *specs, step_codec(*specs, layout), layout, "float32")
     spec.agree(paths.run_spec)
 

@@ -11,6 +11,7 @@ from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.agents.construction import (
     arithmetic_of,
     make_agent,
+    masks_padding,
     scales_rewards,
     stored_state_spec,
 )
@@ -101,6 +102,8 @@ def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assem
             "behavioral_cloning; allowed is None then: only built-in agents have it."
         )
     layout = ItemLayout.from_settings(params)
+    if layout.is_sequence and not masks_padding(agent):
+        layout = dataclasses.replace(layout, pads_episodes=False)
     specs = agent.time_step_spec.observation, agent.action_spec
     state_spec = stored_state_spec(agent, params)
     codec = step_codec(*specs, layout, state_spec, stores_return=scales_rewards(agent))

@@ -152,7 +152,7 @@ def data_in_rounds(
       ConfigError: If it would take too much memory.
     """
     params = run.params
-    capacity = ReplayLimits.from_settings(params, run.horizon).capacity
+    capacity = ReplayLimits.from_settings(params, run.horizon, reader.layout).capacity
     seed = derive_seed(run.seed, SeedPurpose.MINIBATCHES)
     num_samples = samples_by_source(params)[REPLAY]
     buffer = WholeBuffer(reader, capacity, num_samples, seed)
@@ -172,12 +172,12 @@ def _make_pool(
 ) -> SamplingPool | None:
     """Returns a pool for `num_samples` per train step, in which `num_fresh` are replaced each time.
 
-    None if all samples are new each time, with equal probabilities.
+    None if all samples are new each time.
     """
     layout = reader.layout
-    if num_fresh == num_samples and not layout.is_segment:
+    if num_fresh == num_samples:
         return None
-    limits = ReplayLimits.from_settings(run.params, run.horizon)
+    limits = ReplayLimits.from_settings(run.params, run.horizon, layout)
     max_size = layout.samples_in(limits.capacity, run.horizon)
     capacity = pool_capacity(reader, num_fresh, num_samples, max_size)
     num_initial = layout.samples_in(limits.min_size, run.horizon)

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import Run
@@ -144,9 +143,8 @@ def held_rows(episodes: Sequence[Episode], made: Assembly, gamma: float) -> Rows
             f"The demonstrations need {needed:,} bytes of the learner's memory; allowed are "
             f"{MAX_BYTES:,}. Leave some out."
         )
-    pads = masks_padding(made.agent)
     try:
-        rows = rows_of(episodes, made.codec, made.layout, gamma, pads)
+        rows = rows_of(episodes, made.codec, made.layout, gamma)
     except ValueError as error:
         raise ConfigError(f"The demonstrations cannot be learned from: {error}.") from error
     if not rows.starts.size:

@@ -20,7 +20,6 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.collection.goal_relabelling import GoalRelabelling
@@ -37,6 +36,7 @@ from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.liveness import SILENT_SECS
 from tfagents_system.core.state.run_spec import await_run_spec
 from tfagents_system.core.state.running import is_finished
+from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.remarks import remarks_on
 from tfagents_system.evaluating_worker import EvaluatingWorker
@@ -143,8 +143,8 @@ def collect(
         interventions = InterventionFile(run.paths.interventions, stream, made.codec, made.layout)
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
     adder = Adder(client, made.codec, made.layout, journal, tables=tables,
-                  pads_short_episodes=masks_padding(made.agent), gamma=params.discount,
-                  num_slots=num_slots, interventions=interventions)  # fmt: skip
+                  gamma=params.discount, num_slots=num_slots,
+                  interventions=interventions)  # fmt: skip
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS,
                             num_courses=len(run.curriculum.courses))  # fmt: skip
     make_worker: Callable[..., Worker] = Worker if num_slots == 1 else SideBySideWorker
@@ -177,20 +177,22 @@ def collect(
         fill_policy = RandomPolicy(action_spec, seed(SeedPurpose.RANDOM_POLICY))
     prefer_response()  # the threads that send and receive exist by now, and keep their policy
     try:
-        return worker.run(_num_to_fill_fn(run, client, stop), fill_policy)
+        return worker.run(_num_to_fill_fn(run, made.layout, client, stop), fill_policy)
     finally:
         environments.close()
         environments.watchdog.rest()
         reader.close()
 
 
-def _num_to_fill_fn(run: Run, client: reverb.Client, stop: StopFlag) -> Callable[[], int]:
+def _num_to_fill_fn(
+    run: Run, layout: ItemLayout, client: reverb.Client, stop: StopFlag
+) -> Callable[[], int]:
     """Returns a function that asks the server how many items the initial fill still lacks.
 
     The server counts insertions over the whole run, including checkpoints, so the fill happens
     once, whichever worker does it and however often workers restart.
     """
-    min_size = ReplayLimits.from_settings(run.params, run.horizon).min_size
+    min_size = ReplayLimits.from_settings(run.params, run.horizon, layout).min_size
 
     def num_to_fill() -> int:
         stats = _ask_server(lambda: experience_stats(client, ANSWER_TIMEOUT_SECS), stop)

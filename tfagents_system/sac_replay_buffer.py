@@ -75,7 +75,7 @@ def serve(
             f"{paths.params}: keep_interventions is True; allowed is False in a deterministic run "
             "(SAC_DETERMINISTIC), because what a person does is not repeated."
         )
-    limits = ReplayLimits.from_settings(settings, spec.horizon)
+    limits = ReplayLimits.from_settings(settings, spec.horizon, layout)
     reporter = StatusReporter(paths, "replay")
     server = _start(
         paths, limits, columns, port, deterministic, incarnation, settings.n_eval_episodes

@@ -134,7 +134,8 @@ def test_replay_gets_what_one_environment_after_another_would_give(layout, ends)
         while num_steps < num_ticks:
             expected.append(run_episode(environment, policy, HORIZON, observe_alone))
             alone.end_episode()
-        alone.send()
+        while alone.send():
+            pass
         # Only the last, of the single environment, is cut by its observer.
         assert [e for e in expected if e.is_complete][: len(tape[slot])] == tape[slot][
             : len(expected) - (not expected[-1].is_complete)

@@ -76,7 +76,11 @@ def test_rows_and_samples_of_an_item(layout, rows, window, samples, row_stride):
 
 def test_items_of_a_full_episode():
     assert SINGLE.items_per_episode(10) == 10
-    assert SEQUENCE.items_per_episode(25) == 25 - 20 + 1
+    assert SEQUENCE.items_per_episode(25) == 25  # one begins at each step
+    assert SEQUENCE.items_per_episode(7) == 7
+    unpadded = ItemLayout(20, True, pads_episodes=False)
+    assert unpadded.items_per_episode(25) == 25 - 20 + 1
+    assert unpadded.items_per_episode(20) == unpadded.items_per_episode(7) == 1
     assert ItemLayout(20, True, is_segment=True).items_per_episode(45) == 3  # 20 + 20 + 5
     assert ItemLayout(20, True, is_segment=True).items_per_episode(40) == 2
     overlapping = ItemLayout(20, True, is_segment=True, burn_in=5)
@@ -104,9 +108,9 @@ def test_where_sequences_and_segments_end():
     assert ends(ItemLayout(3, True), 6) == [3, 4, 5, 6]
     assert ends(ItemLayout(3, True, is_segment=True), 9) == [3, 6, 9]
     assert ends(SINGLE, 3) == [1, 2, 3]
-    missing = ItemLayout(3, True, is_segment=True).num_missing
-    assert [missing(k) for k in range(1, 7)] == [2, 1, 0, 2, 1, 0]
+    padding = ItemLayout(3, True, is_segment=True).num_padding
+    assert [padding(k) for k in range(1, 7)] == [2, 1, 0, 2, 1, 0]
     overlapping = ItemLayout(4, True, is_segment=True, burn_in=1)
     assert ends(overlapping, 11) == [4, 4 + 3, 4 + 3 + 3]
-    assert [overlapping.num_missing(k) for k in range(3, 9)] == [1, 0, 2, 1, 0, 2]
-    assert [SEQUENCE.num_missing(k) for k in (1, 19, 20, 21)] == [19, 1, 0, 0]
+    assert [overlapping.num_padding(k) for k in range(3, 9)] == [1, 0, 2, 1, 0, 2]
+    assert [SEQUENCE.num_padding(k) for k in (1, 19, 20, 21)] == [20 - 1] * 4

@@ -1,5 +1,7 @@
 """Samples of demonstrations equal those that a worker's adder makes of the same episodes."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -47,15 +49,15 @@ class Recording:
         return self._adder.add(time_step, action, next_time_step, state)
 
 
-def both(tmp_path, layout, pads=True):
-    """The samples in the replay buffer and those of the recorded episodes, with their weights."""
+def both(tmp_path, layout):
+    """The samples in the replay buffer and those of the recorded episodes, each with its count."""
     environment = EpisodeStepEnv(ENDS)
     specs = environment.observation_spec(), environment.action_spec()
     states = [tf.TensorSpec([2], tf.float32)] if layout.is_sequence else ()
     codec = step_codec(*specs, layout, states, stores_return=True)
     reader = SampleReader(codec, layout, gamma=0.5)
     with serving(tmp_path / "reverb") as replay:
-        adder = Adder(replay.client(), codec, layout, gamma=0.5, pads_short_episodes=pads)
+        adder = Adder(replay.client(), codec, layout, gamma=0.5)
         recording = Recording(adder, Recorder(tmp_path / "demos"))
         policy = RandomPolicy(environment.action_spec(), seed=0)
         for _ in range(2 * len(ENDS)):
@@ -68,18 +70,14 @@ def both(tmp_path, layout, pads=True):
         while len(items) < num_items:
             (sample,) = replay.client().sample(EXPERIENCE_TABLE, 1, emit_timesteps=False)
             items[sample.info.key] = sample.data
-    stored = {}
-    for item in items.values():
-        weights = reader.chances([tf.constant(column[np.newaxis]) for column in item])[0].numpy()
-        for row in np.flatnonzero(weights):
-            stored[sample_at(reader, item, row)] = int(weights[row])
+    stored = collections.Counter(
+        sample_at(reader, item, row)
+        for item in items.values()
+        for row in np.flatnonzero(reader.are_samples([tf.constant(c[np.newaxis]) for c in item]))
+    )
     episodes = read_demonstrations(tmp_path / "demos")
-    rows = rows_of(episodes, codec, layout, gamma=0.5, pads_short_episodes=pads)
-    starts, weights = np.unique(rows.starts, return_counts=True)
-    held = {
-        sample_at(reader, rows.columns, start): int(weight)
-        for start, weight in zip(starts, weights, strict=True)
-    }
+    rows = rows_of(episodes, codec, layout, gamma=0.5)
+    held = collections.Counter(sample_at(reader, rows.columns, start) for start in rows.starts)
     return stored, held
 
 
@@ -98,7 +96,7 @@ def test_samples_are_those_of_the_replay_buffer(layout, tmp_path):
 
 
 def test_without_padding_short_episodes_are_left_out_as_workers_leave_them_out(tmp_path):
-    stored, held = both(tmp_path, ItemLayout(4, is_sequence=True), pads=False)
+    stored, held = both(tmp_path, ItemLayout(4, is_sequence=True, pads_episodes=False))
     assert held == stored
     lengths = [min(length, HORIZON) for length, _ in ENDS]
     assert len(held) == 2 * sum(max(0, length - 4 + 1) for length in lengths)

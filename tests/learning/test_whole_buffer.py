@@ -1,14 +1,20 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from replay_fakes import EpisodeStepEnv, codec_of
 
+from tfagents_system.agents.batch import make_batch
+from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
-from tfagents_system.data.transition import FIRST, LAST, MID, Step, step_spec
+from tfagents_system.data.transition import FIRST, MID, Step, step_spec
 from tfagents_system.learning import whole_buffer
 from tfagents_system.learning.whole_buffer import RoundMinibatches, WholeBuffer
+from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.services.adder import Adder
+from tfagents_system.services.item_recorder import ItemRecorder
 
 CODEC = Codec(step_spec(tf.TensorSpec([1], tf.float32), tf.TensorSpec([1], tf.float32)))
 
@@ -54,16 +60,23 @@ def test_no_sample_of_a_block_crosses_the_end_of_an_episode():
     np.testing.assert_allclose(starts, [[0, 0.1], [0.2, 0.3]], rtol=1e-6)
 
 
-def test_a_segment_is_drawn_in_proportion_to_its_transitions():
-    buffer = make_buffer(layout=ItemLayout(4, is_sequence=True, is_segment=True))
-    step_types = [[FIRST, MID, MID, MID, MID], [FIRST, MID, LAST, LAST, LAST]]
-    rows = [
-        [CODEC.pack(Step(np.float32(t), value, value, value[0], np.float32(1)))[0] for t in types]
-        for types, value in zip(step_types, np.float32([[1], [2]]), strict=True)
-    ]
-    buffer.add([np.array(rows)])
-    count = int((drawn(buffer)[:, 0] == 2).sum())
-    assert abs(count - 400 / 5) < 5 * (400 * 1 / 5 * 4 / 5) ** 0.5
+@pytest.mark.parametrize("burn_in", [0, 3])
+def test_each_step_of_an_episode_is_trained_equally_often_in_segments(burn_in):
+    layout = ItemLayout(10, is_sequence=True, is_segment=True, burn_in=burn_in)
+    environment = EpisodeStepEnv(ends=[(21, 0.0)])
+    recorder = ItemRecorder()
+    adder = Adder(recorder, codec_of(environment), layout)
+    run_episode(environment, RandomPolicy(environment.action_spec(), 0), 21, adder.add)
+    adder.end_episode()
+    adder.send()
+    reader = SampleReader(codec_of(environment), layout)
+    buffer = WholeBuffer(reader, capacity=100, batch_size=40_000, seed=0)
+    buffer.add([np.stack(column) for column in zip(*recorder.items, strict=True)])
+    segments = reader.unpack(buffer.draw())
+    is_trained = make_batch(segments, False, burn_in).valid.numpy() == 1
+    counts = np.bincount(segments.observation[is_trained][:, 1].astype(int))
+    assert len(counts) == 21
+    np.testing.assert_allclose(counts / counts.mean(), 1, atol=0.05)
 
 
 def test_the_seed_decides_the_draws():

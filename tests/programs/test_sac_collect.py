@@ -210,7 +210,7 @@ def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):
     with serving(tmp_path / "reverb") as replay:
         client = replay.client()
     with pytest.raises(TimeoutError, match="no answer from the replay server"):
-        sac_collect._num_to_fill_fn(run, client, Stop())()
+        sac_collect._num_to_fill_fn(run, SINGLE, client, Stop())()
 
 
 def test_a_worker_that_starts_after_the_end_ends_at_once(tmp_path, monkeypatch):
@@ -273,13 +273,14 @@ STOCK_AGENT = """
     "class_body, pads", [("pass", True), (STOCK_AGENT, False)], ids=["our agent", "stock agent"]
 )
 def test_only_an_agent_that_masks_padding_gets_it(tmp_path, monkeypatch, class_body, pads):
-    paths, given, stop = make_experiment(tmp_path / "exp", class_body), [], Stop()
-    write_run_spec(paths)
+    body = f"recurrent = True\n    recurrent_sequence_length = 3\n    {class_body}"
+    paths, given, stop = make_experiment(tmp_path / "exp", body), [], Stop()
+    write_run_spec(paths, pads)
     stop.is_set = True
 
-    def make_adder(*arguments, pads_short_episodes, **more):
-        given.append(pads_short_episodes)
-        return Adder(*arguments, pads_short_episodes=pads_short_episodes, **more)
+    def make_adder(client, codec, layout, *arguments, **more):
+        given.append(layout.pads_episodes)
+        return Adder(client, codec, layout, *arguments, **more)
 
     monkeypatch.setattr(sac_collect, "Adder", make_adder)
     with serving(tmp_path / "reverb") as replay:

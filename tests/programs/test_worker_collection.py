@@ -30,6 +30,7 @@ from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.state import running
 from tfagents_system.core.state.reports import Phase, read_report
+from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
@@ -89,7 +90,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
             reader = ReaderAfterFill(client)
             worker = make_worker(run, adder, reader, worker_id,
                                  environment=environments[worker_id])  # fmt: skip
-            num_to_fill = sac_collect._num_to_fill_fn(run, client, Stop())
+            num_to_fill = sac_collect._num_to_fill_fn(run, SINGLE, client, Stop())
             codes.append(worker.run(num_to_fill, RandomPolicy(environments[0].action_spec(), 0)))
 
         threads = [threading.Thread(target=work, args=[i]) for i in range(num_workers)]

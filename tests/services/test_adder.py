@@ -15,11 +15,12 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.process.ports import free_port
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
-from tfagents_system.data.sample_reader import step_codec
+from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
 from tfagents_system.services import chunks
 from tfagents_system.services.adder import Adder
+from tfagents_system.services.item_recorder import ItemRecorder
 from tfagents_system.services.journal import Checkpoints, Journal, Stream, streams_with_journals
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
 from tfagents_system.services.replay_files import describe_items, stored_numbers
@@ -39,7 +40,8 @@ def collect(environment, adder, num_episodes, horizon):
     for _ in range(num_episodes):
         run_episode(environment, policy, horizon, adder.add)
         adder.end_episode()
-        adder.send()
+        while adder.send():
+            pass
     assert adder.is_confirmed(timeout_secs=60)
 
 
@@ -87,10 +89,10 @@ def test_a_state_is_stored_with_the_step_before_which_the_policy_had_it(replay):
     adder.send()
     assert adder.is_confirmed(timeout_secs=60)
     items = all_items(replay.client(), codec, layout)
-    assert [item.observation[:, 1].tolist() for item in items] == [[0, 1], [1, 2]] * 2
+    assert [item.observation[:, 1].tolist() for item in items] == [[0, 1], [1, 2], [2, 3]] * 2
     states = [item.extras[0].tolist() for item in items]
-    assert states[:2] == [[[0, 0], [1, 10]], [[1, 10], [2, 20]]]
-    assert states[2:] == [[[0, 0], [0, 0]]] * 2  # a random policy has none
+    assert states[:3] == [[[0, 0], [1, 10]], [[1, 10], [2, 20]], [[2, 20], [3, 30]]]
+    assert states[3:] == [[[0, 0], [0, 0]]] * 3  # a random policy has none
 
 
 def test_the_discounted_return_so_far_is_stored_with_each_step_and_begins_anew_in_each_episode(
@@ -162,7 +164,7 @@ def test_a_chunk_has_few_or_many_rows_so_that_the_server_needs_little_memory(
     assert [end - start + 1 for start, end in sorted(ranges)] == num_rows_by_chunk
 
 
-def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
+def test_a_sequence_begins_at_each_step_and_is_padded_after_the_end_of_the_episode(replay):
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (3, 1.0), (9, 0.0), (1, 1.0)])
     codec = codec_of(environment)
     layout = ItemLayout(3, is_sequence=True)
@@ -174,10 +176,17 @@ def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
     assert steps == [
         ([[0, 0], [0, 1], [0, 2]], [1, 1, 1]),
         ([[0, 1], [0, 2], [0, 3]], [1, 1, 1]),  # cut by the horizon
+        ([[0, 2], [0, 3], [0, 4]], [1, 1, 0]),  # then padding
+        ([[0, 3], [0, 4], [0, 4]], [1, 0, 0]),
         ([[1, 0], [1, 1], [1, 2]], [1, 0, 0]),  # terminal, then padding
+        ([[1, 1], [1, 2], [1, 2]], [0, 0, 0]),
         ([[2, 0], [2, 1], [2, 2]], [1, 1, 1]),  # time limit
+        ([[2, 1], [2, 2], [2, 3]], [1, 1, 0]),
+        ([[2, 2], [2, 3], [2, 3]], [1, 0, 0]),
         ([[3, 0], [3, 1], [3, 2]], [1, 1, 1]),
         ([[3, 1], [3, 2], [3, 3]], [1, 1, 1]),
+        ([[3, 2], [3, 3], [3, 4]], [1, 1, 0]),
+        ([[3, 3], [3, 4], [3, 4]], [1, 0, 0]),
         ([[4, 0], [4, 1], [4, 1]], [1, 0, 0]),  # time limit, then padding
     ]
     for item in items:
@@ -187,7 +196,34 @@ def test_sequences_are_consecutive_steps_and_short_episodes_are_padded(replay):
         np.testing.assert_array_equal(item.next_observation[is_padding],
                                       item.observation[is_padding])  # fmt: skip
         assert np.all(item.reward[is_padding] == 0)
-    assert [(item.step_type == LAST).sum() for item in items] == [0, 0, 1, 0, 0, 0, 2]
+    num_padding = [(item.step_type == LAST).sum() for item in items]
+    assert num_padding == [0, 0, 1, 2] + [1, 2] + [0, 1, 2] + [0, 0, 1, 2] + [2]
+
+
+@pytest.mark.parametrize("num_steps", [60, 7])
+def test_the_last_step_of_an_episode_is_in_as_many_sequences_as_those_before(num_steps):
+    environment = EpisodeStepEnv(ends=[(num_steps, 0.0)])
+    codec, layout = codec_of(environment), ItemLayout(20, is_sequence=True)
+    recorder = ItemRecorder()
+    collect(environment, Adder(recorder, codec, layout), num_episodes=1, horizon=num_steps)
+    items = [np.stack(column) for column in zip(*recorder.items, strict=True)]
+    sequences = SampleReader(codec, layout).unpack(items)
+    steps = sequences.observation[sequences.step_type != LAST][:, 1].astype(int)
+    # Sequences begin at step 0 at the earliest, and 19 steps before at most.
+    assert np.bincount(steps).tolist() == [min(step + 1, 20) for step in range(num_steps)]
+
+
+def test_a_burst_of_sequences_has_few_items_although_padding_completes_many_at_once():
+    environment = EpisodeStepEnv(ends=[(12, 0.0)])
+    recorder = ItemRecorder()
+    layout = ItemLayout(30, is_sequence=True)
+    adder = Adder(recorder, codec_of(environment), layout, burst_length=5)
+    run_episode(environment, RandomPolicy(environment.action_spec(), 0), 12, adder.add)
+    adder.end_episode()
+    num_items = [0]
+    while adder.send():
+        num_items.append(len(recorder.items))
+    assert [*num_items, len(recorder.items)] == [0, 5, 10, 12]
 
 
 SEGMENT = ItemLayout(3, is_sequence=True, is_segment=True)
@@ -212,10 +248,10 @@ def test_segments_follow_each_other_and_the_last_one_is_padded(replay):
 
 
 def test_short_episodes_are_left_out_for_agents_that_do_not_mask_padding(replay):
-    layout = ItemLayout(3, is_sequence=True)
+    layout = ItemLayout(3, is_sequence=True, pads_episodes=False)
     environment = EpisodeStepEnv(ends=[(5, 0.0), (2, 0.0), (3, 1.0), (9, 0.0), (1, 1.0)])
     codec, lines = codec_of(environment), []
-    adder = Adder(replay.client(), codec, layout, pads_short_episodes=False, log=lines.append)
+    adder = Adder(replay.client(), codec, layout, log=lines.append)
     collect(environment, adder, num_episodes=5, horizon=4)  # lengths 4, 2, 3, 4, 1
     items = all_items(replay.client(), codec, layout)
     assert [item.observation.tolist() for item in items] == [
@@ -250,7 +286,7 @@ def test_a_step_that_does_not_fit_ends_the_episode_and_is_logged_once(
     items = all_items(replay.client(), codec, layout)
 
     first_steps = [item.observation.reshape(-1, 2)[0].tolist() for item in items]
-    kept = [0] if layout.is_sequence else [0, 1]  # before the rejected third step
+    kept = [0, 1]  # before the rejected third step
     assert first_steps == [[episode, step] for episode in range(4) for step in kept]
     assert all((np.abs(item.reward) < 1e15).all() for item in items)
     assert adder.rejected == collections.Counter({f"reward is {fault}": 4})
@@ -370,7 +406,7 @@ class CountingWriter:
     [
         (SINGLE, 40 + 1, 40),
         (ItemLayout(8), 40 / 8 * (8 + 1), 40 / 8),
-        (ItemLayout(5, is_sequence=True), 40 + 1, 40 - 4),
+        (ItemLayout(5, is_sequence=True), 40 + 1 + 4, 40),
     ],
 )
 def test_a_row_costs_one_call_and_an_item_one_more(replay, layout, num_rows, num_items):

@@ -40,7 +40,7 @@ def reader_of(folder, layout=SINGLE, **arguments):
 
 
 def windows_of(reader, layout):
-    """The new samples, [window, size] each, as bytes, and how often each may be drawn."""
+    """The new samples, [window, size] each, as bytes, and how often each is there."""
     found = collections.Counter()
     for (column,), starts in reader.new_samples():
         found.update(column[start : start + layout.window].tobytes() for start in starts)
@@ -51,8 +51,8 @@ def samples_with(items, layout, interventions):
     """The samples of items in which an env step (episode, step) was an intervention."""
     sample_reader, found = SampleReader(CODEC, layout, GAMMA), collections.Counter()
     for (column,) in items:
-        chances = sample_reader.chances([tf.constant(column)[np.newaxis]]).numpy()[0]
-        for start in np.flatnonzero(chances):
+        are_samples = sample_reader.are_samples([tf.constant(column)[np.newaxis]]).numpy()[0]
+        for start in np.flatnonzero(are_samples):
             window = column[start : start + layout.window]
             steps = CODEC.unpack([window])
             num_actions = layout.length if layout.is_sequence else 1
@@ -64,7 +64,7 @@ def samples_with(items, layout, interventions):
                 if step_type == 1  # MID
             ]
             if interventions.intersection(acted):
-                found[window.tobytes()] += int(chances[start])
+                found[window.tobytes()] += 1
     return found
 
 

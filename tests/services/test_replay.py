@@ -34,7 +34,8 @@ from tfagents_system.services.replay_limits import NO_RATIO, ReplayLimits
 
 
 def limits_of(horizon, **values):
-    return ReplayLimits.from_settings(TrainingSettings(**values), horizon)
+    settings = TrainingSettings(**values)
+    return ReplayLimits.from_settings(settings, horizon, ItemLayout.from_settings(settings))
 
 
 def fill(replay, num_steps, layout=SINGLE):
@@ -83,7 +84,7 @@ def test_copies_with_other_goals_change_no_train_steps_per_env_step():
 
 def test_limits_of_sequences():
     limits = limits_of(horizon=50, recurrent=True, recurrent_sequence_length=20)
-    sequences = 50 - 20 + 1  # of a full episode
+    sequences = 50  # of a full episode
     assert limits.capacity == 350 * sequences
     assert limits.min_size == 30 * sequences
     assert limits.samples_per_insert == 64 * 50 / sequences

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.agents.construction import masks_padding
 from tfagents_system.assembly import Assembly
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.commands.check_rows import Row, explained
@@ -48,7 +47,7 @@ def check_learning(
         with quietly():
             _export(made)
         what = "the replay buffer"
-        experience_table(ReplayLimits.from_settings(params, horizon), made.columns)
+        experience_table(ReplayLimits.from_settings(params, horizon, made.layout), made.columns)
         items, num_steps = _collect(made, environment, policy, horizon)
         what = "a train step"
         picked = [items[k % len(items)] for k in range(num_items_per_step(params, made.layout))]
@@ -81,9 +80,7 @@ def _collect(
     """Collects some items, from as many episodes as needed; returns them and their env steps."""
     recorder, num_steps = ItemRecorder(), 0
     num_wanted = 2 * made.layout.rows
-    pads = masks_padding(made.agent)
-    adder = Adder(recorder, made.codec, made.layout, log=lambda line: None,
-                  pads_short_episodes=pads)  # fmt: skip
+    adder = Adder(recorder, made.codec, made.layout, log=lambda line: None)
 
     def observe(
         time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any

@@ -23,7 +23,10 @@ def describe_item(layout: ItemLayout, row: Sequence[tf.TensorSpec]) -> dict[str,
     columns = [[column.dtype.name, column.shape.as_list()] for column in row]
     values = dataclasses.asdict(layout)
     late = {name: values.pop(name) for name in ("num_copies", "goals_change")}
-    return {**values, **(late if layout.num_copies else {}), "columns": columns}
+    values |= late if layout.num_copies else {}
+    if layout.pads_episodes:
+        del values["pads_episodes"]
+    return {**values, "columns": columns}
 
 
 def described_item(description: Mapping[str, Any]) -> tuple[ItemLayout, list[tf.TensorSpec]]:

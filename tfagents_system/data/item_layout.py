@@ -19,9 +19,9 @@ class ItemLayout:
 
     A block has the steps of up to `length` transitions, of any episodes: the last `frame_stack` +
     `n_step` - 1 rows of a block are written again as the first of the next, so that each transition
-    begins one sample. A sequence has `length` transitions of one episode; one ends at each step of
-    the episode from the `length`th on. Segments overlap only by `burn_in` transitions. A single
-    transition is a sequence of one.
+    begins one sample. A sequence has `length` transitions of one episode, the last ones padded; one
+    begins at each step. Segments overlap only by `burn_in` transitions. A single transition is a
+    sequence of one.
 
     A sample is a window of `window` rows of an item: two, plus the frames before them if frames are
     stacked, plus the rows after them for a return over `n_step` transitions.
@@ -35,6 +35,7 @@ class ItemLayout:
     n_step: int = 1  # transitions over which a return sums rewards; more than 1 only in blocks
     num_copies: int = 0  # of each transition, with other goals; see collection/goal_relabelling.py
     goals_change: bool = False  # within a copy of an episode
+    pads_episodes: bool = True  # of sequences; False for an agent that does not mask padding
 
     @classmethod
     def from_settings(cls, settings: TrainingSettings) -> "ItemLayout":
@@ -108,15 +109,26 @@ class ItemLayout:
             goals = _expected_goals(horizon) if self.goals_change else Fraction(1)
             rows = horizon + self.frame_stack + self.num_copies * (horizon + goals)
             return rows / self.length
-        num_items = 1 + math.ceil((horizon - self.length) / self._stride)
-        return Fraction(num_items * (1 + self.num_copies))
+        num_items = 1 + (horizon + self.num_padding(horizon) - self.length) // self._stride
+        return Fraction(max(1, num_items) * (1 + self.num_copies))
 
     def ends_sequence(self, num_transitions: int) -> bool:
-        """Returns whether a sequence ends with this transition of an episode, counted from 1."""
-        return self.num_missing(num_transitions) == 0
+        """Returns whether a sequence ends with this transition of an episode, counted from 1.
 
-    def num_missing(self, num_transitions: int) -> int:
-        """Returns the number of transitions after this one until a sequence ends."""
+        Rows of padding are counted, too.
+        """
+        after_first = num_transitions - self.length
+        return after_first >= 0 and after_first % self._stride == 0
+
+    def num_padding(self, num_transitions: int) -> int:
+        """Returns the rows of padding after an episode of `num_transitions`.
+
+        They complete the last segment, or the sequence that begins at the last step.
+        """
+        if not (self.is_sequence and self.pads_episodes):
+            return 0
+        if not self.is_segment:
+            return self.length - 1
         if num_transitions <= self.length:
             return self.length - num_transitions
         return (self.length - num_transitions) % self._stride

@@ -70,20 +70,10 @@ class SampleReader:
         """
         layout = self._layout
         if not layout.is_block:
+            # Short segments, too: a step counts in one, and losses divide by all that count.
             return tf.ones([tf.shape(items[0])[0], 1], tf.bool)
         step_type = self._codec.unpack(items).step_type[:, layout.frame_stack :]
         return tf.not_equal(step_type[:, : layout.samples], FIRST)
-
-    def chances(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Returns the weights with which samples are drawn, 0 for none: int32 [N, samples].
-
-        The weight of a segment is its number of transitions, so that each transition is drawn
-        equally often, and an episode in proportion to its length. Other samples have weight 1.
-        """
-        if not self._layout.is_segment:
-            return tf.cast(self.are_samples(items), tf.int32)
-        ends = self._codec.unpack(items).step_type[:, self._layout.frame_stack :]
-        return tf.math.count_nonzero(ends != LAST, axis=1, keepdims=True, dtype=tf.int32)
 
     def unpack(self, windows: Sequence[Any]) -> Transition:
         """Returns the transitions of samples [B, window, size]; TensorFlow or NumPy.

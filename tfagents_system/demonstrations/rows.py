@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     """The rows of all episodes, one after another, and where samples begin."""
 
     columns: list[NDArray[Any]]  # [R, size], as `Codec` packs a Step
-    starts: NDArray[np.int32]  # [S], first rows of windows, each as often as its weight
+    starts: NDArray[np.int32]  # [S], first rows of windows
 
 
 def rows_of(
@@ -35,7 +35,6 @@ def rows_of(
     codec: Codec,
     layout: ItemLayout,
     gamma: float,
-    pads_short_episodes: bool = True,
 ) -> Rows:
     """Returns the rows of `episodes`, each with at least one sample unless it is left out.
 
@@ -47,8 +46,6 @@ def rows_of(
       codec: Codec of one Step, with single frames.
       layout: Layout of the items.
       gamma: Discounts the return so far.
-      pads_short_episodes: Whether to pad an episode shorter than a sequence, and the rest of one
-        that is cut into segments; otherwise it is left out.
 
     Raises:
       ValueError: If a number is too large; the message names its leaf.
@@ -57,10 +54,11 @@ def rows_of(
     starts: list[NDArray[np.int32]] = []
     num_rows = 0
     for episode in episodes:
-        own = np.fromiter(_starts(episode.length, layout, pads_short_episodes), np.int32)
+        num_padding = layout.num_padding(episode.length)
+        own = np.fromiter(_starts(episode.length + num_padding, layout), np.int32)
         if own.size:
             try:
-                columns.append(codec.pack_rows(_steps(episode, codec, layout, gamma)))
+                columns.append(codec.pack_rows(_steps(episode, num_padding, codec, layout, gamma)))
             except ValueError as error:
                 raise ValueError(f"{episode.origin}: {error}") from error
             starts.append(num_rows + own)
@@ -73,24 +71,23 @@ def rows_of(
     return Rows(joined, np.concatenate([*starts, np.empty(0, np.int32)]))
 
 
-def _starts(length: int, layout: ItemLayout, pads_short_episodes: bool) -> Iterator[int]:
-    """Yields the rows of an episode at which samples begin, each as often as its weight."""
+def _starts(length: int, layout: ItemLayout) -> Iterator[int]:
+    """Yields the rows of an episode, with its padding, at which samples begin."""
     if not layout.is_sequence:
         yield from range(length)
         return
-    num_padded = layout.num_missing(length)
-    for last in range(layout.length, length + num_padded + 1):
-        if layout.ends_sequence(last) and (pads_short_episodes or last <= length):
-            weight = min(last, length) - (last - layout.length) if layout.is_segment else 1
-            yield from itertools.repeat(last - layout.length, weight)
+    for last in range(layout.length, length + 1):
+        if layout.ends_sequence(last):
+            yield last - layout.length
 
 
-def _steps(episode: Episode, codec: Codec, layout: ItemLayout, gamma: float) -> Step:
-    """Returns the Step of each row: the first one for each stacked frame, then the others."""
+def _steps(
+    episode: Episode, num_padding: int, codec: Codec, layout: ItemLayout, gamma: float
+) -> Step:
+    """Returns the Step of each row: the first one for each stacked frame, others, and padding."""
     length, spec = episode.length, codec.spec
     num_first = layout.frame_stack
-    num_padded = layout.num_missing(length) if layout.is_sequence else 0
-    counts = num_first, length, num_padded
+    counts = num_first, length, num_padding
 
     def column(first: float, others: Any, padding: float) -> NDArray[np.float32]:
         parts = [np.full(count, value) for count, value in zip(
@@ -104,7 +101,7 @@ def _steps(episode: Episode, codec: Codec, layout: ItemLayout, gamma: float) -> 
         return np.concatenate([ends[0], array, ends[2]])
 
     def repeated(array: NDArray[Any]) -> NDArray[Any]:
-        index = np.repeat(np.arange(length + 1), [num_first, *[1] * (length - 1), 1 + num_padded])
+        index = np.repeat(np.arange(length + 1), [num_first, *[1] * (length - 1), 1 + num_padding])
         return array[index]
 
     observation = _as_nest(episode.observations, OBSERVATION, spec.observation)

@@ -34,7 +34,7 @@ class GrowingSamples:
 
         Args:
           columns: Rows [R, size], which are copied when others are added.
-          starts: First rows of the samples, each as often as its weight.
+          starts: First rows of the samples.
           window: Rows of a sample.
           max_bytes: Largest size of all rows.
           log: Receives a line when it is reached.
@@ -49,7 +49,7 @@ class GrowingSamples:
 
     @property
     def num_added(self) -> int:
-        """Number of samples added, each counted by its weight."""
+        """Number of samples added."""
         return self._num_starts - self._num_at_first
 
     def add(self, columns: Sequence[NDArray[Any]], starts: NDArray[Any]) -> None:

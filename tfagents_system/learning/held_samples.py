@@ -29,7 +29,7 @@ def held_source(
     Args:
       name: For metrics.
       columns: Rows [R, size], held once.
-      starts: First rows of the windows [S], each as often as its weight.
+      starts: First rows of the windows [S].
       window: Rows of a sample.
       num_samples: Samples in each minibatch.
       seed: Seed of the draws.

@@ -56,8 +56,8 @@ class SamplingPool:
     the pool less often, and is then drawn B / F times.
 
     Rows are stored in a ring in the order of arrival. A second ring has the rows at which samples
-    begin, each as often as its weight, so that draws are uniform over samples although a block in
-    which episodes meet has fewer of them.
+    begin, so that draws are uniform over samples although a block in which episodes meet has fewer
+    of them.
     """
 
     def __init__(
@@ -91,10 +91,9 @@ class SamplingPool:
             _variable(tf.zeros([num_rows, *spec.shape[1:]], spec.dtype), "rows")
             for spec in reader.columns
         ]
-        most_chances = layout.length if layout.is_segment else 1  # of a sample
         items_per_add = num_fresh // layout.samples
         self._keys = _variable(tf.zeros([self._num_adds, items_per_add], tf.int64), "keys")
-        self._starts = _variable(tf.zeros([capacity * most_chances], tf.int32), "starts")
+        self._starts = _variable(tf.zeros([capacity], tf.int32), "starts")
         self._num_starts = _variable(tf.zeros([self._num_adds], tf.int32), "starts_of_add")
         self._next_add = _variable(0, "next_add")
         self._oldest = _variable(0, "oldest_start")  # its index in the ring
@@ -119,7 +118,7 @@ class SamplingPool:
         self._fill(iterator)
 
     def draw(self) -> tuple[tf.Tensor, ...]:
-        """Returns a minibatch [B, window, size], drawn by weights with replacement."""
+        """Returns a minibatch [B, window, size], drawn with replacement."""
         chosen = tf.random.uniform([self._batch_size], maxval=self._size, dtype=tf.int32)
         starts = tf.gather(self._starts, (self._oldest + chosen) % self._starts.shape[0])
         rows = starts[:, tf.newaxis] + self._window
@@ -170,9 +169,6 @@ class SamplingPool:
 
     def _start_rows(self, items: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the row numbers, over all `items`, at which samples begin: int32 [S]."""
-        if self._reader.layout.is_segment:
-            chances = self._reader.chances(items)[:, 0]
-            return tf.repeat(tf.range(tf.size(chances)) * self._reader.layout.rows, chances)
         item, row = tf.unstack(tf.where(self._reader.are_samples(items)), axis=1)
         return tf.cast(item * self._reader.layout.rows + row, tf.int32)
 

@@ -53,8 +53,8 @@ class WholeBuffer:
         self._columns = [
             np.zeros([capacity, *spec.shape], spec.dtype.as_numpy_dtype) for spec in reader.columns
         ]
-        self._chances = np.zeros([capacity, reader.layout.samples], np.int32)
-        self._starts = np.empty([0, 2], int)  # (item, row) of each sample, repeated by its weight
+        self._are_samples = np.zeros([capacity, reader.layout.samples], bool)
+        self._starts = np.empty([0, 2], int)  # (item, row) of each sample
         self._next_item = 0
 
     @property
@@ -67,19 +67,17 @@ class WholeBuffer:
 
     def add(self, items: Sequence[NDArray[Any]]) -> None:
         """Adds `items`, columns [N, rows, size]."""
-        capacity = len(self._chances)
+        capacity = len(self._are_samples)
         newest = [column[-capacity:] for column in items]
         places = (self._next_item + np.arange(len(newest[0]))) % capacity
         for column, values in zip(self._columns, newest, strict=True):
             column[places] = values
-        self._chances[places] = self._reader.chances(newest).numpy()
-        self._starts = np.repeat(
-            np.argwhere(self._chances), self._chances[self._chances > 0], axis=0
-        )
+        self._are_samples[places] = self._reader.are_samples(newest).numpy()
+        self._starts = np.argwhere(self._are_samples)
         self._next_item = (self._next_item + len(places)) % capacity
 
     def draw(self) -> tuple[NDArray[Any], ...]:
-        """Returns a minibatch [B, window, size], drawn by weights with replacement."""
+        """Returns a minibatch [B, window, size], drawn with replacement."""
         chosen = self._starts[self._rng.integers(len(self._starts), size=self._batch_size)]
         item, first_row = chosen[:, :1], chosen[:, 1:]
         rows = first_row + np.arange(self._reader.layout.window)

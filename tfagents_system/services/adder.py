@@ -1,6 +1,7 @@
 """Turns env steps into items of the experience table."""
 
 import collections
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -43,7 +44,6 @@ class Adder:
         burst_length: int = 48,
         burst_secs: float = 1.0,
         log: Callable[[str], None] = print,
-        pads_short_episodes: bool = True,
         tables: Sequence[str] = (EXPERIENCE_TABLE,),
         gamma: float = 1.0,
         num_slots: int = 1,
@@ -60,8 +60,6 @@ class Adder:
             items.
           burst_secs: Age of the oldest unsent row after which a burst is due.
           log: Receives one line for each kind of rejected step.
-          pads_short_episodes: Whether to pad an episode shorter than a sequence; otherwise it is
-            left out and counted, for agents that do not mask padding.
           tables: Each gets all items.
           gamma: Discount of the return so far, which is stored if the codec asks for it.
           num_slots: Number of slots.
@@ -77,10 +75,9 @@ class Adder:
         # A single slot's rows are always next to one another.
         piece_rows = 1 if num_slots == 1 else max(burst_length, ROWS_PER_REPEATED * layout.rows)
         self._slots = [
-            SlotRows(codec, layout, self._queue, self._losses, pads_short_episodes, gamma,
-                     piece_rows)
+            SlotRows(codec, layout, self._queue, self._losses, gamma, piece_rows)
             for _ in range(num_slots)
-        ]  # fmt: skip
+        ]
         chunk_length = rows_per_chunk(codec, layout)
         keep = max(chunk_length, layout.rows)
         # `open_writer` is not needed: the program has just read and compared the table's signature
@@ -144,9 +141,10 @@ class Adder:
     def send(self) -> bool:
         """Passes rows added so far to the sending thread; does not block.
 
-        These are all, or a burst of the rows of several slots; returns whether some are left.
+        These are all, or a burst of the rows of several slots or of sequences; returns whether some
+        are left.
         """
-        end = len(self._unsent) if len(self._slots) == 1 else self._burst_length
+        end = self._burst_end()
         rows, self._unsent = self._unsent[:end], self._unsent[end:]
         if self._interventions is not None:
             self._interventions.append(rows)
@@ -157,6 +155,15 @@ class Adder:
             self._write(self._journal.append(unnumbered))
         return bool(self._unsent)
 
+    def _burst_end(self) -> int:
+        if len(self._slots) > 1:
+            return self._burst_length
+        if not self._layout.is_sequence:
+            return len(self._unsent)
+        # The padding of an episode comes at once, and each row of it completes an item.
+        num_items = itertools.accumulate(row.completes_item for row in self._unsent)
+        return sum(count <= self._burst_length for count in num_items)
+
     def send_lost(self, checkpoints: Checkpoints) -> Iterator[None]:
         """Sends again, burst by burst, what a crash of the server has lost, if there is a journal.
 
@@ -166,7 +173,7 @@ class Adder:
         while self.send():  # the rest of the last episode, or the last piece, comes first
             yield
         # After a reconnection Reverb sends unconfirmed items in any order. These are at most two
-        # bursts, with the padding of short episodes: each burst waits until the one before is
+        # bursts, with the padding of episodes: each burst waits until the one before is
         # confirmed, but a server that shuts down may confirm before it has everything.
         num_unordered = 2 * (self._burst_length + self._layout.rows)
         lost = self._journal.reconcile(checkpoints, num_unordered) if self._journal else []

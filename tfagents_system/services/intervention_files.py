@@ -126,7 +126,7 @@ class InterventionReader:
         self._faulty: set[pathlib.Path] = set()  # of which a line was logged
 
     def new_samples(self) -> Iterator[tuple[list[NDArray[Any]], NDArray[np.intp]]]:
-        """Yields rows, columns [R, size], and the first rows of samples, each by its weight."""
+        """Yields rows, columns [R, size], and the first rows of samples."""
         for path in sorted(self._folder.glob(f"worker_*_{_kind(self._format, self._layout)}")):
             try:
                 found = self._new_samples_of(path)
@@ -161,16 +161,7 @@ class InterventionReader:
         starts = starts[records["place"][starts + before] - records["place"][starts] == before]
         if not len(starts):
             return None
-        columns = [records[name] for name in self._format.names]
-        return columns, np.repeat(starts, self._weights(columns, starts))
-
-    def _weights(self, columns: Sequence[NDArray[Any]], starts: NDArray[np.intp]) -> NDArray[Any]:
-        """Returns with which weights the samples are drawn, as those of the replay buffer."""
-        if not self._layout.is_segment:
-            return np.ones(len(starts), int)
-        rows = starts[:, np.newaxis] + np.arange(self._layout.window)
-        chances: NDArray[Any] = self._reader.chances([c[rows] for c in columns]).numpy()[:, 0]
-        return chances
+        return [records[name] for name in self._format.names], starts
 
     def _tell(self, path: pathlib.Path, what: str) -> None:
         if path not in self._faulty:

@@ -27,7 +27,9 @@ class ReplayLimits:
     workers_wait: bool = True  # if False, collection may be ahead without limit
 
     @classmethod
-    def from_settings(cls, settings: TrainingSettings, horizon: int) -> "ReplayLimits":
+    def from_settings(
+        cls, settings: TrainingSettings, horizon: int, layout: ItemLayout
+    ) -> "ReplayLimits":
         """Derives the limits from full episodes of `horizon` env steps.
 
         The server counts items. With full episodes the ratio of train steps to env steps is exact.
@@ -42,7 +44,6 @@ class ReplayLimits:
         Raises:
           ConfigError: If the initial episodes are fewer than the samples in flight.
         """
-        layout = ItemLayout.from_settings(settings)
         per_episode = layout.items_per_episode(horizon)
         num_fresh = num_fresh_samples(settings)
         samples_per_iteration = num_fresh * settings.num_steps_per_iter

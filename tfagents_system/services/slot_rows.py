@@ -54,8 +54,8 @@ class Losses:
 class SlotRows:
     """Packs the env steps of one environment, and cuts its rows into the items of a layout.
 
-    An episode shorter than a sequence, or the rest of an episode that is cut into segments, is one
-    item, padded at the end with rows of step type LAST and discount 0, which learners ignore.
+    After an episode come rows of padding, of step type LAST and discount 0, which learners ignore:
+    so many that a sequence begins at each of its steps, or that its last segment is complete.
 
     Rows leave in pieces, and all rows of an item are in one piece, so that those of several slots
     may follow one another in a stream. A piece is a block; of sequences it is an episode, or a part
@@ -68,7 +68,6 @@ class SlotRows:
         layout: ItemLayout,
         put: Callable[[Sequence[Row]], None],
         losses: Losses,
-        pads_short_episodes: bool,
         gamma: float,
         piece_rows: int,
     ):
@@ -79,7 +78,6 @@ class SlotRows:
           layout: Layout of the items.
           put: Receives each piece.
           losses: Counts what is left out; shared by all slots.
-          pads_short_episodes: See Adder.
           gamma: See Adder.
           piece_rows: Rows of a piece of sequences; 1 if there is no other slot, so that no row
             waits or is repeated.
@@ -89,7 +87,6 @@ class SlotRows:
         self._mid = np.float32(MID)  # made once, because `add` is the hot path
         self._put = put
         self._losses = losses
-        self._pads_short_episodes = pads_short_episodes
         self._gamma = np.float32(gamma)
         self._stores_return = codec.spec.return_so_far != ()
         self._piece_rows = piece_rows
@@ -143,15 +140,14 @@ class SlotRows:
     def end_episode(self) -> None:
         """Ends the episode; call it after the last step of each."""
         num_transitions = self._rows_in_episode - self._layout.frame_stack
-        num_missing = self._layout.num_missing(num_transitions)
-        if self._layout.is_sequence and num_transitions > 0 and num_missing > 0:
-            if self._pads_short_episodes:
+        if self._layout.is_sequence and num_transitions > 0:
+            if self._layout.pads_episodes:
                 assert self._newest is not None, "the end of a transition"
                 padding = self._blank._replace(
                     step_type=np.float32(LAST), observation=self._newest.observation
                 )
-                self._append(padding, num_missing)
-            else:
+                self._append(padding, self._layout.num_padding(num_transitions))
+            elif not self._layout.ends_sequence(num_transitions):
                 self._losses.leave_out()
         if any(row.completes_item for row in self._piece):
             self._put(self._piece)

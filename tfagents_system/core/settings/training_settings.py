@@ -147,7 +147,8 @@ class TrainingSettings:
     recurrent: bool = flag(False, "train recurrent networks on sequences")
     recurrent_sequence_length: int = count(
         20,
-        "env steps per sequence if `recurrent`; a sequence begins at each env step",
+        "env steps per sequence if `recurrent`; a sequence begins at each env step, the last ones "
+        "padded after the end of the episode",
         at_least=2,
     )
     segment_len: int | None = declare(
