@@ -16,6 +16,7 @@ from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.local.prepare import check_is_no_clone
 
 NUM_EPISODES = 6
+from tfagents_system.launch.show.status import Watch
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_it_shows_both_losses_and_writes_an_experiment(given, demos, tmp_path, c
         "TrainParams.train_batch_size = 16"
     ]
     assert "train_batch_size = 16" in paths.gin.read_text()
-    assert state_of(paths) == "cloned"
+    assert state_of(paths, Watch(paths).look()) == "cloned"
     (checkpoint,) = paths.policy_checkpoints()
     assert InitialWeights.find("logs/mine").checkpoint == checkpoint
     with pytest.raises(ConfigError, match="add --initialize_from .*logs/mine to sac train"):

@@ -9,6 +9,7 @@ from fakes import UNRIVALLED
 from replay_fakes import EpisodeStepEnv, codec_of, serving
 
 from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.policies.acting import RandomPolicy
@@ -141,6 +142,7 @@ def test_a_large_table_is_read_in_several_calls_even_if_it_grows_meanwhile(tmp_p
         worker.end_round(10)
 
         with reading(replay, SINGLE) as rounds:
+            wait_until(lambda: rounds._is_complete(10), 60, "the round")
             for _ in range(3):
                 rounds.take(10, timeout_secs=0.0)
             worker.collect(1)
