@@ -14,9 +14,9 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.experiment.initial_weights import InitialWeights
 from tfagents_system.launch.local.prepare import check_is_no_clone
+from tfagents_system.launch.show.status import Watch
 
 NUM_EPISODES = 6
-from tfagents_system.launch.show.status import Watch
 
 
 @pytest.fixture
