@@ -13,6 +13,7 @@ from faults.ledger import Ledger
 from xdist.scheduler import LoadFileScheduling
 
 from tfagents_system.core.process import reporting
+from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.kernels import build
 
@@ -51,6 +52,13 @@ def nothing_left():
     yield
     faulthandler.cancel_dump_traceback_later()
     FIRST_EPISODE.of(None)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_put_back(monkeypatch):
+    """Forgets what a test's command took for its own, such as the working directory."""
+    monkeypatch.setattr(GUEST, "_ours", {})
+    monkeypatch.setattr(GUEST, "_theirs", {})
 
 
 @pytest.fixture(autouse=True)
