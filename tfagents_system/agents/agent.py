@@ -29,7 +29,7 @@ _OfNetworks = Sequence[Sequence[Any]]  # gradients or variables: a list for each
 
 
 class _ActorStep(NamedTuple):
-    """The results of a train step for actor and temperature; zeros in steps without an update."""
+    """The results for actor and temperature; without an update, zeros but for the moments."""
 
     losses: dict[str, tf.Tensor]
     metrics: dict[str, tf.Tensor]

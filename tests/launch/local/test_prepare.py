@@ -277,6 +277,11 @@ def test_starts_that_left_no_episode_and_no_checkpoint_do_not_count(resumable):
 
 def test_a_mistake_in_what_was_submitted_can_be_corrected_by_the_same_command(resumable, capsys):
     (resumable.episodes / "collect_0.csv").unlink()  # the learner never began
+    pathlib.Path("mine/params.py").write_text(f"{PARAMS}    num_iter = \n")
+    before = contents_of(resumable.root)
+    with pytest.raises(ConfigError, match="invalid syntax"):
+        run_prepare()
+    assert contents_of(resumable.root) == before
     corrected = f"{PARAMS}    num_iter = 5\n"
     pathlib.Path("mine/params.py").write_text(corrected)
     pathlib.Path("c.json").write_text('{"horizon": 100}')

@@ -186,28 +186,40 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
     return saved
 
 
-def taken_anew(
-    paths: ExperimentPaths, settings: Settings, saved: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Copies the user's files again into an experiment in which no learner was built yet.
+def provenance_of_now(settings: Settings, saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a provenance with the user's bindings and params file of now.
 
-    A file that was edited in the experiment stays. Returns the provenance with the user's bindings
-    of now; the seed and the initial weights are kept.
+    The seed and the initial weights are kept.
     """
-    for given, own, copy in (
-        (settings.config, paths.config, paths.running_config),
-        (settings.params, paths.params, paths.running_params),
-    ):
-        if not (given.is_file() and copy.is_file()) or given.read_bytes() == own.read_bytes():
-            continue
-        if own.read_bytes() == copy.read_bytes():
-            write_bytes_atomically(own, given.read_bytes())
-            print(f"Nothing has been trained yet, so {given} is copied again.")
     provenance = dict(saved) | {"gin_bindings": settings.gin_bindings}
     if settings.params.is_file():
         params = original_of(settings.params)
         provenance |= {"params_dir": str(params.parent), "params_name": params.name}
     return provenance
+
+
+def files_of_now(paths: ExperimentPaths, settings: Settings) -> tuple[pathlib.Path, pathlib.Path]:
+    """Returns the config and the params file that an experiment is to have, if it has not begun.
+
+    Those are the user's, or its own where they were edited there or the user's are missing.
+    """
+
+    def file_of_now(given: pathlib.Path, own: pathlib.Path, copy: pathlib.Path) -> pathlib.Path:
+        is_edited = not copy.is_file() or own.read_bytes() != copy.read_bytes()
+        return own if is_edited or not given.is_file() else given
+
+    return (
+        file_of_now(settings.config, paths.config, paths.running_config),
+        file_of_now(settings.params, paths.params, paths.running_params),
+    )
+
+
+def take_files(paths: ExperimentPaths, config: pathlib.Path, params: pathlib.Path) -> None:
+    """Copies the results of `files_of_now` into the experiment, and says which have changed."""
+    for given, own in ((config, paths.config), (params, paths.params)):
+        if given.read_bytes() != own.read_bytes():
+            write_bytes_atomically(own, given.read_bytes())
+            print(f"  Nothing has been trained yet, so {given} is copied again.")
 
 
 def has_begun(paths: ExperimentPaths) -> bool:

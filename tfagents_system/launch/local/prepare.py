@@ -109,17 +109,20 @@ def _resume(
     saved = experiment.read_saved(paths)
     has_begun = patiently(lambda: experiment.has_begun(paths), str(paths.checkpoints))
     is_taken_anew = is_users_command and not has_begun and not paths.run_spec.exists()
+    config, params = paths.config, paths.params
     if is_taken_anew:  # no learner was ever built: what was submitted may have had a mistake
-        saved = experiment.taken_anew(paths, settings, saved)
+        saved = experiment.provenance_of_now(settings, saved)
+        config, params = experiment.files_of_now(paths, settings)
     provenance = Provenance.of_resumed_run(settings, saved, has_begun)
     kept = [text for text in provenance.gin_bindings if text not in settings.gin_bindings]
     bound = {**check_gin_bindings(kept, str(paths.provenance)), **bound}
     early_end = check_is_unfinished(paths, bound)
-    check_files(paths.config, paths.params)
-    _check_demonstrations(paths, paths.params, bound)
+    check_files(config, params)
+    _check_demonstrations(paths, params, bound)
     _check_has_place_for_reports(paths)
     services = place()
     print(f"Resuming {paths.root}, seed {provenance.seed}.")
+    experiment.take_files(paths, config, params)
     if early_end:
         print(f"  Training continues: {early_end}.")
     has_checkpoint = patiently(lambda: generations(paths.checkpoints), str(paths.checkpoints))
