@@ -22,6 +22,7 @@ hypothesis.settings.load_profile("ci")
 
 # A script's background jobs ignore it, and so would all programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+HANDLED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def pytest_addoption(parser):
@@ -59,6 +60,15 @@ def nothing_is_put_back(monkeypatch):
     """Forgets what a test's command took for its own, such as the working directory."""
     monkeypatch.setattr(GUEST, "_ours", {})
     monkeypatch.setattr(GUEST, "_theirs", {})
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_handled():
+    """Puts back the handlers of signals that a command has set in this process."""
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

@@ -85,6 +85,9 @@ def check_iterations(rows):
         assert row["return"] / HORIZON in allowed, (previous, row)
 
 
+# A worker goes on with what it has if the server has not answered within half a second, which a
+# killed one or a busy machine may not.
+MOST_DELAY_SECS = 5.0
 LESSONS = {
     "level": {
         "lessons": [
@@ -146,10 +149,11 @@ def check_lessons(run):
             assert 0 < mass < 1 or 5 < mass < 6
     assert set(begun) == {0, 1, 2, 3}
     for worker, of_worker in rows.items():
+        assert int(of_worker[-1]["lessons"]) == 3, worker
         for lesson, begun_at in begun.items():
-            later = [int(row["lessons"]) for row in of_worker if float(row["wall_time"]) > begun_at]
-            # The episode that was under way ends in the lesson before.
-            assert all(other >= lesson for other in later[1:]), (worker, lesson)
+            late = begun_at + MOST_DELAY_SECS
+            later = [int(row["lessons"]) for row in of_worker if float(row["wall_time"]) > late]
+            assert all(other >= lesson for other in later), (worker, lesson)
     masses = [round(float(row["return"]), 4) for of_worker in rows.values() for row in of_worker]
     assert len(set(masses)) > 0.95 * len(masses)  # drawn anew by each worker for each episode
 
