@@ -138,6 +138,7 @@ def train(
         environ["SAC_NUM_COLLECT_WORKERS"] = str(workers)
     if name is not None:
         environ["SAC_EXP_NAME"] = name
+    seed = tuple(dict.fromkeys(seed))
     if len(seed) == 1:
         environ["SAC_SEED"] = str(seed[0])
     if initialize_from is not None:
