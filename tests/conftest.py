@@ -4,10 +4,12 @@ import faulthandler
 import gc
 import os
 import pathlib
+import random
 import signal
 import sys
 
 import hypothesis
+import numpy as np
 import pytest
 from faults.ledger import Ledger
 from xdist.scheduler import LoadFileScheduling
@@ -60,6 +62,25 @@ def nothing_is_put_back(monkeypatch):
     """Forgets what a test's command took for its own, such as the working directory."""
     monkeypatch.setattr(GUEST, "_ours", {})
     monkeypatch.setattr(GUEST, "_theirs", {})
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Seeds all generators, so that a test has the same numbers alone and among others."""
+    random.seed(0)
+    np.random.seed(0)
+    if tensorflow := sys.modules.get("tensorflow"):
+        tensorflow.random.set_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_importable():
+    """Forgets the folders from which a test has imported a user's code, and what it has set."""
+    environ, path, meta_path = dict(os.environ), sys.path[:], sys.meta_path[:]
+    yield
+    sys.path[:], sys.meta_path[:] = path, meta_path
+    os.environ.clear()
+    os.environ.update(environ)
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,9 @@
 
 import os
 import pathlib
+import subprocess
 
 import pytest
-
-from tfagents_system.launch.local.private_network import why_open
 
 PROJECT = pathlib.Path(__file__).parents[1]
 
@@ -21,6 +20,8 @@ NO_MORE_NETWORKS = (
 
 
 def needs_namespaces() -> None:
-    """Skips a test where the kernel makes no private network."""
-    if reason := why_open(None, PROJECT):
-        pytest.skip(reason)
+    """Skips a test where the kernel makes no private network, whatever the code says of it."""
+    for more in ([], ["--user", "--map-root-user"]):
+        if subprocess.run(["unshare", *more, "--net", "true"], capture_output=True).returncode == 0:
+            return
+    pytest.skip("the kernel makes no network namespace for this user")

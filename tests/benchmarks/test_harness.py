@@ -60,14 +60,20 @@ def test_run_pinned_with_a_failing_program_shows_the_end_of_its_errors():
                    1, 30.0)  # fmt: skip
 
 
-def test_run_pinned_past_the_deadline_ends_the_program_and_its_children():
-    program = "import subprocess as s; s.run(['sleep', '4321'])"
+def test_run_pinned_past_the_deadline_ends_the_program_and_its_children(tmp_path):
+    noted = tmp_path / "pid"
+    program = f"""
+import pathlib, subprocess
+child = subprocess.Popen(["sleep", "4321"])
+pathlib.Path({str(noted)!r}).write_text(str(child.pid))
+child.wait()
+"""
 
-    with pytest.raises(ProgramError, match="did not end within 1 s"):
-        run_pinned([sys.executable, "-c", program], 1, 1.0)
+    with pytest.raises(ProgramError, match="did not end within 5 s"):
+        run_pinned([sys.executable, "-c", program], 1, 5.0)
 
-    living = psutil.process_iter(["cmdline"])  # a process that has ended meanwhile has no line
-    assert not [process for process in living if process.info["cmdline"] == ["sleep", "4321"]]
+    pid = int(noted.read_text())  # a process that has ended meanwhile has no command line
+    assert not [p for p in psutil.process_iter(["cmdline"]) if p.pid == pid and p.info["cmdline"]]
 
 
 def test_run_pinned_with_too_few_cores_says_so():

@@ -55,7 +55,7 @@ def test_a_run_of_another_host_is_running_only_if_it_reports_meanwhile(
         write_report(runs[0], learner_report(host=host, sequence=1))
         sleep(secs)
 
-    monkeypatch.setattr(status, "GONE_SECS", 0.2)
+    monkeypatch.setattr(status, "GONE_SECS", 2.0)
     monkeypatch.setattr(status.time, "sleep", report_once_more)
     list_runs(tmp_path)
     _, *rows = capsys.readouterr().out.splitlines()

@@ -64,7 +64,9 @@ def test_an_end_that_is_not_known_counts_as_interrupted_and_a_single_branch_is_i
         state=np.zeros([2, 1], np.float32), action_mask=np.ones([2, 4], np.float32),
     )  # fmt: skip
     write_unity_demo(tmp_path / "a.demo", [written, written])
-    for read in read_demonstrations(tmp_path / "a.demo"):
+    episodes = list(read_demonstrations(tmp_path / "a.demo"))
+    assert len(episodes) == 2
+    for read in episodes:
         assert (read.end, read.length) == ("truncated", 1)
         assert read.actions["action"].tolist() == [[1]]
         assert read.observations["observation/action_mask"].tolist() == [[1] * 4] * 2

@@ -96,10 +96,11 @@ def test_an_environment_and_its_simulator_end_in_bounded_time(at_close, note, be
     environment = make(at_close)
     assert descendants() - before
     began = time.monotonic()
-    close_environment(environment, timeout_secs=0.2)
+    close_environment(environment, timeout_secs=0.2 if at_close is hang else 10)
     assert time.monotonic() - began < 10
     assert descendants() == before
-    assert capsys.readouterr().err.startswith(note)
+    said = capsys.readouterr().err
+    assert said.startswith(note) and bool(said) == bool(note)
 
 
 def test_the_environment_of_a_block_ends_with_it_whatever_ends_the_block(before):

@@ -552,6 +552,7 @@ def test_latency_is_that_of_arrays_as_an_environment_returns_them(spec, tmp_path
     monkeypatch.setattr(Stub, "given", [])
     latency.measure(folder, "savedmodel", num_actions=1)
     specs = models.named_parts(spec, "observation")
+    assert Stub.given
     for observation in Stub.given:
         parts = observation if isinstance(observation, dict) else {"observation": observation}
         assert parts.keys() == specs.keys()

@@ -86,6 +86,7 @@ def test_log_probability_is_that_of_the_action_scaled_to_the_unit_box():
 
 
 def test_expectation_is_what_the_judge_gives_for_an_action_of_the_actor():
+    tf.random.set_seed(1)
     head = action_head(action_spec(-1, 1))
     outputs = tf.constant([[0.3, -0.2, 0.5, -1.0]])
     with tf.GradientTape() as tape:
@@ -103,8 +104,11 @@ def test_expectation_is_what_the_judge_gives_for_an_action_of_the_actor():
 @pytest.mark.parametrize("is_deterministic", [False, True])
 def test_numpy_head_does_what_the_layer_does(is_deterministic):
     head = action_head(action_spec([-1, 2], [3, 3]))
-    layer = head.output_layer(is_deterministic)
-    features = np.random.default_rng(1).normal(size=5).astype(np.float32)
+    layer, rng = head.output_layer(is_deterministic), np.random.default_rng(1)
+    features = rng.normal(size=5).astype(np.float32)
+    layer(features[np.newaxis])
+    for variable in layer.projection.variables:
+        variable.assign(rng.normal(size=variable.shape, scale=0.3))
     given = layer(features[np.newaxis])
     kernel, bias = (variable.numpy() for variable in layer.projection.variables)
     outputs, numpy_head = features @ kernel + bias, layer.numpy_head()

@@ -31,6 +31,7 @@ from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.state import running
 from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.data.item_layout import SINGLE
+from tfagents_system.policies import newest_policies
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
@@ -82,6 +83,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
 
     def run_workers(replay):
         environments = [EpisodeStepEnv() for _ in range(num_workers)]
+        all_are_ready = threading.Barrier(num_workers)
         codes = []
 
         def work(worker_id):
@@ -91,6 +93,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
             worker = make_worker(run, adder, reader, worker_id,
                                  environment=environments[worker_id])  # fmt: skip
             num_to_fill = sac_collect._num_to_fill_fn(run, SINGLE, client, Stop())
+            all_are_ready.wait(60)
             codes.append(worker.run(num_to_fill, RandomPolicy(environments[0].action_spec(), 0)))
 
         threads = [threading.Thread(target=work, args=[i]) for i in range(num_workers)]
@@ -343,7 +346,8 @@ def test_what_a_crash_has_lost_is_sent_after_each_checkpoint_before_the_next_epi
     assert read_report(run.paths, "worker_0").items_sent_again == 5 + 2
 
 
-def test_a_worker_sees_every_iteration_of_a_fast_run(tmp_path):
+def test_a_worker_sees_every_iteration_of_a_fast_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(newest_policies, "PULL_TIMEOUT_SECS", 60.0)
     curriculum = {"mass": {"iters": list(range(NUM_ITER)), "range": [0, NUM_ITER - 1]}}
     run, environment = make_run(tmp_path, curriculum, n_eval_episodes=0), EpisodeStepEnv()
     variables = [tf.Variable([1.0, 2.0])]

@@ -14,6 +14,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.process.ports import free_port
+from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.policies.acting import RandomPolicy
@@ -342,6 +343,9 @@ def test_the_limiter_holds_collection_until_learning_has_followed(tmp_path):
         adder = Adder(replay.client(), codec)
         run_episode(environment, RandomPolicy(environment.action_spec(), 0), 8, adder.add)
         adder.send()
+        wait_until(
+            lambda: experience_stats(replay.client(), timeout_secs=60) == (6, 6), 60, "six items"
+        )
         assert not adder.is_confirmed(timeout_secs=0.3)
         assert experience_stats(replay.client(), timeout_secs=60) == (6, 6)
         for _ in replay.client().sample("experience", 2, emit_timesteps=False):

@@ -81,6 +81,7 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     run.set_pace(0.1)
     process = run.start(num_workers=2)
     run.wait_for(lambda: run.generations(), 60, "the first generation")
+    run.set_pace(0.3)  # the run must not end meanwhile
     phases = set()
 
     def await_return(program, status, old_pid):
@@ -92,7 +93,7 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
                 run.status(status).get("written_at", 0) > killed_at
             )
 
-        run.wait_for(is_back, 30, f"the return of {program}")
+        run.wait_for(is_back, 120, f"the return of {program}")
 
     phases.clear()
     saved = run.generations()[0]
@@ -104,14 +105,14 @@ def test_each_program_comes_back_after_kill_9_and_the_run_finishes(make_run):
     assert run.status("replay")["transitions"] >= 4 * HORIZON  # of the checkpoint, not empty
     after = run.train_step()
     assert after < NUM_TRAIN_STEPS
-    run.wait_for(lambda: run.train_step() > after, 30, "training with the new replay server")
-    run.wait_for(lambda: run.status("learner").get("secs_left"), 30, "a forecast")
+    run.wait_for(lambda: run.train_step() > after, 120, "training with the new replay server")
+    run.wait_for(lambda: run.status("learner").get("secs_left"), 120, "a forecast")
 
     def have_newer_policy():
         return all(run.episodes("collect", k)[-1]["train_step"] > after for k in (0, 1))
 
     # gRPC tries again after up to 30 s, so this comes before the pace is let go.
-    run.wait_for(have_newer_policy, 60, "newer policies in both workers")
+    run.wait_for(have_newer_policy, 120, "newer policies in both workers")
     phases.update(run.status(worker).get("phase") for worker in ("worker_0", "worker_1"))
 
     run.set_pace(0)
@@ -274,9 +275,9 @@ def test_environments_that_fail_or_hang_do_no_harm_to_the_run(make_run):
     first = run.pid("sac_collect.py 0")
 
     run.set_fault(0, "once")
-    run.wait_for(lambda: run.status("worker_0").get("env_failures") == 1, 30, "the failure")
+    run.wait_for(lambda: run.status("worker_0").get("env_failures") == 1, 120, "the failure")
     env_steps = run.status("worker_0")["env_steps"]
-    run.wait_for(lambda: run.status("worker_0")["env_steps"] > env_steps + HORIZON, 30,
+    run.wait_for(lambda: run.status("worker_0")["env_steps"] > env_steps + HORIZON, 120,
                  "collection in a new environment")  # fmt: skip
     assert run.pid("sac_collect.py 0") == first
     log = run.paths.stdout("worker_0")
@@ -284,13 +285,13 @@ def test_environments_that_fail_or_hang_do_no_harm_to_the_run(make_run):
     assert "RuntimeError: the motor is gone" in log.read_text()
 
     run.set_fault(0, "hang")
-    run.wait_for(lambda: run.pid("sac_collect.py 0") not in (None, first), 30, "the watchdog")
+    run.wait_for(lambda: run.pid("sac_collect.py 0") not in (None, first), 120, "the watchdog")
     assert "Timeout (0:00:05)!" in log.read_text()
     assert "in _fail_as_asked" in log.read_text()
 
     run.set_fault(1, "always")
-    run.wait_for(lambda: run.status("worker_1").get("phase") == "parked", 30, "parking")
-    run.wait_for(lambda: run.status("worker_0").get("phase") == "collecting", 30, "its return")
+    run.wait_for(lambda: run.status("worker_1").get("phase") == "parked", 120, "parking")
+    run.wait_for(lambda: run.status("worker_0").get("phase") == "collecting", 120, "its return")
     run.await_train_step(run.train_step() + STEPS_PER_ITER)
 
     run.set_pace(0)

@@ -18,7 +18,7 @@ def test_second_call_is_quick_silent_and_installs_nothing(ready):
 
     started = time.monotonic()
     second = ready.run()
-    assert time.monotonic() - started < 1 * slowdown()
+    assert time.monotonic() - started < 5 * slowdown()
     assert (second, ready.tape()) == ((0, f"{ready.venv_bin}\n", ""), [])
 
 
@@ -98,7 +98,7 @@ def test_failing_pip_shows_its_last_lines_and_is_tried_again(ready):
 
 @pytest.mark.skipif(not shutil.which("flock"), reason="flock is not on this system")
 def test_two_setups_at_once_install_once(ready):
-    first = ready.start(STUB_PIP_SECS="0.5")
+    first = ready.start(STUB_PIP_SECS="3")
     deadline = time.monotonic() + 10
     while not (ready.project / ".venv/.unfinished").exists():
         assert time.monotonic() < deadline
