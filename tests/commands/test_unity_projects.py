@@ -104,7 +104,7 @@ def test_build_settings_of_mlagents_reach_the_build(folder, capsys):
     params = (folder / "ball_params.py").read_text()
     assert '"num_areas": 1' in params  # what the command line says wins
     assert "\"engine\": {'time_scale': 4.0, 'width': 100.0}" in params
-    assert "\"arguments\": ('--agents', '3', '-nographics')" in params
+    assert "\"arguments\": ('--agents', '3', '-nographics', '-batchmode')" in params
     loaded = load_params(
         folder / "ball_params.py", load_env_config(folder / "ball_config.json"), []
     )

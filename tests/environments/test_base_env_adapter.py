@@ -1,6 +1,10 @@
 """Environment objects of ML-Agents; `unity/test_mlagents_client.py` has the real ones."""
 
 import enum
+import pathlib
+import re
+import socket
+import textwrap
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +16,7 @@ from tfagents_system.core.observation_kinds import is_entities, is_goal
 from tfagents_system.environments.base_env_adapter import BaseEnvEnvironment
 from tfagents_system.environments.construction import make_eval_environment
 from tfagents_system.environments.unity.base_env_agents import _behavior_of
+from tfagents_system.environments.unity.behaviors import leaf_name
 from tfagents_system.environments.unity.specs import observation_spec
 
 CAMERA, VECTOR = "camera", "where am I?"
@@ -132,6 +137,53 @@ def test_agents_of_a_behavior_are_slots():
     assert env.is_closed
 
 
+class WithFixed(Counting):
+    """Has a branch of one choice between those of HYBRID."""
+
+    def _describe(self, ids, *others, mask=False):
+        described = super()._describe(ids, *others, mask=mask)
+        described.action_mask.insert(1, np.zeros((len(ids), 1), bool))
+        return described
+
+
+def test_a_branch_with_one_choice_is_no_action():
+    sizes = SimpleNamespace(continuous_size=1, discrete_branches=(3, 1, 2))
+    env = WithFixed(
+        {"A": SimpleNamespace(observation_specs=HYBRID.observation_specs, action_spec=sizes)}
+    )
+    environment = BaseEnvEnvironment(env)
+    assert environment.action_spec()["discrete"].maximum.tolist() == [3 - 1, 2 - 1]
+    first = environment.reset_slots([0, 1])[0]
+    np.testing.assert_array_equal(first.observation["action_mask"], [0, 1, 1, 1, 1])
+    environment.step_slots({0: action_of(0), 1: action_of(1)})
+    assert env.taken[-1] == ("A", [[0.0], [1.0]], [[1, 0, 0]] * 2)
+
+
+class InTurns(Counting):
+    """Agent 7 asks in each step, and agent 8 only in those after a reset."""
+
+    def reset(self):
+        super().reset()
+        self.result = self._describe([7], [0], [0], mask=True), self._describe([], [], [])
+
+
+def test_an_agent_that_asks_later_has_a_slot():
+    assert BaseEnvEnvironment(InTurns({"Robot?team=0": HYBRID})).num_slots == 2
+
+
+def test_names_of_sensors_become_letters_that_policies_can_be_saved_by():
+    assert leaf_name("größe 1", []) == "gr__e_1"
+
+
+def test_a_behavior_without_a_choice_is_refused():
+    only_fixed = SimpleNamespace(continuous_size=0, discrete_branches=(1, 1))
+    specs = SimpleNamespace(observation_specs=[], action_spec=only_fixed)
+    with pytest.raises(
+        ConfigError, match=r"A has no actions to choose, only branches .* \[1, 1\];"
+    ):
+        _behavior_of("A", specs)
+
+
 def test_env_ctor_may_return_one():
     params = Params(lambda *args, **kwargs: Counting({"Robot?team=0": HYBRID}))
     environment = make_eval_environment(params, seed=1)
@@ -143,6 +195,28 @@ def test_env_ctor_may_return_one():
     assert rewards == [1 + 0.5, 70 + 0.5]
     with pytest.raises(ConfigError, match="Counting has no set_state: the curriculum needs"):
         environment.set_state({"mass": 1.0})
+
+
+class Serving(Counting):
+    """Listens as ML-Agents' UnityEnvironment does."""
+
+    def __init__(self, file_name, seed, base_port, worker_id, side_channels):
+        super().__init__({"Robot?team=0": HYBRID})
+        assert 0 <= seed < 2**31
+        self.server = socket.create_server(("127.0.0.1", base_port + worker_id))
+
+
+def test_the_documented_environments_of_a_run_have_a_port_each():
+    page = pathlib.Path(__file__).parents[2] / "docs" / "from_ml_agents.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (code,) = (block for block in blocks if "base_port" in block)
+    names = {
+        "socket": socket, "EnvironmentParametersChannel": object, "UnityEnvironment": Serving
+    }  # fmt: skip
+    exec(textwrap.dedent(code), names)
+    made = [names["env_ctor"](None, seed=2**31 + k) for k in range(3)]
+    for environment in made:
+        environment.server.close()
 
 
 @pytest.mark.parametrize(

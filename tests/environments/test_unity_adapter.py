@@ -1,8 +1,11 @@
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import psutil
 import pytest
+from replay_fakes import free_port
 from tf_agents.environments import utils
 
 from tfagents_system.core.errors import ConfigError
@@ -68,12 +71,59 @@ def test_follows_one_agent_while_the_others_stand_still(load):
 
 def test_parameters_are_set_before_the_first_episode_and_by_a_curriculum(load):
     environment = load(parameters={"gravity": 1.0})
-    assert environment.get_info() == {"statistics": {"Gravity": pytest.approx(9.81)}}
+    assert environment.get_info() == {"statistics": {"Gravity": 1.0}}
     environment.reset()
     assert environment.get_info() == {"statistics": {"Gravity": 1.0}}
     environment.set_state({"gravity": 2.0})
     environment.reset()
     assert environment.slot_info(1) == {"statistics": {"Gravity": 2.0}}
+
+
+def test_wrong_parameters_are_refused_and_no_build_is_left(load):
+    before = psutil.Process().children()
+    with pytest.raises(ConfigError, match="'gravity', .* is 'low'; allowed is a number"):
+        load(parameters={"gravity": "low"})
+    environment = load()
+    with pytest.raises(ConfigError, match="'größe', .* names of ASCII characters"):
+        environment.set_state({"größe": 1.0})
+    environment.close()
+    later = load(specs=environment.behavior.to_json())
+    later.set_state({"gravity": "low"})
+    with pytest.raises(ConfigError, match="'gravity', .* is 'low'; allowed is a number"):
+        later.reset()
+    assert psutil.Process().children() == before
+
+
+def test_agents_that_ask_in_turns_have_a_slot_each(load):
+    environment = load("--agents", "3", "--turns", "3")
+    assert environment.num_slots == 3
+    kinds = {
+        slot: [int(step.step_type)] for slot, step in environment.reset_slots([0, 1, 2]).items()
+    }
+    assert kinds == {0: [0]}
+    newest = {0}
+    for _ in range(8):
+        answers = environment.step_slots({slot: np.zeros(2, np.float32) for slot in newest})
+        for slot, step in answers.items():
+            kinds.setdefault(slot, []).append(int(step.step_type))
+        newest = answers.keys()
+    assert kinds == {slot: [0, 1, 1] for slot in (0, 1, 2)}  # 9 steps in turn
+
+
+def test_the_editor_serves_one_of_several_environments_with_specs(load):
+    specs = load().behavior.to_json()
+    port = free_port()
+    collect, evaluation = (unity_adapter.load(None, specs=specs, port=port) for _ in range(2))
+    assert collect.observation_spec().keys() == {"vector"}
+    editor = subprocess.Popen([sys.executable, STAND_IN, f"--mlagents-port={port}", "--agents=3"])
+    try:
+        assert collect.num_slots == 3
+        with pytest.raises(ConfigError, match="The Editor can serve one environment, but a run"):
+            evaluation.reset()
+        assert collect.reset().is_first()
+    finally:
+        collect.close()
+        editor.wait(60)
 
 
 def test_with_specs_no_build_is_started_before_the_first_step(load):

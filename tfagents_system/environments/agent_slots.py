@@ -9,6 +9,8 @@ from tf_agents.trajectories import time_step as ts
 
 CONTINUES, ENDS = np.float32(1), np.float32(0)  # discounts
 MAX_STEPS_WITHOUT_AGENT = 10_000
+# Unity's DecisionRequester asks for an action in every 20th step at least.
+MAX_STEPS_TO_MEET = 2 * 20
 
 
 class AgentSteps(NamedTuple):
@@ -47,9 +49,10 @@ class AgentSlots:
     Agents beyond the slots stand still.
     """
 
-    def __init__(self, agents: Agents, num_slots: int):
+    def __init__(self, agents: Agents):
         """Begins with no agent in any slot; does not own `agents`."""
-        self._agents, self._num_slots = agents, num_slots
+        self._agents = agents
+        self._used: set[int] = set()  # slots that have been reset, however many agents there are
         self._slots: dict[Hashable, int] = {}  # by id
         self._waiting: collections.deque[int] = collections.deque()  # slots without an agent
         self._unplaced: dict[Hashable, ts.TimeStep] = {}  # by id, newest of each that asks
@@ -61,15 +64,17 @@ class AgentSlots:
 
     def reset(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
         """See `SlotSimulator.reset_slots`."""
+        self._used.update(slots)
         ids = {slot: each for each, slot in self._slots.items()}
         idle = {*slots, *self._waiting, *self._to_begin}
         is_new = not self._has_begun or self._agents.are_over
-        if is_new or (len(idle) == self._num_slots and ids.keys() & idle):
+        if is_new or (idle == self._used and ids.keys() & idle):
             return self._reset_all(idle)
         begun = {}
         for slot in slots:
             if slot not in ids:
-                self._waiting.append(slot)
+                if slot not in self._waiting:  # otherwise it would get two agents
+                    self._waiting.append(slot)
             elif (newest := self._newest.get(ids[slot])) is not None:
                 begun[slot] = _first(newest)
             else:
@@ -138,6 +143,30 @@ class AgentSlots:
             self._newest[each] = self._unplaced.pop(each)
             begun[slot] = _first(self._newest[each])
         return begun
+
+
+def most_at_once(agents: Agents, steps: AgentSteps) -> int:
+    """Returns how many agents act at once.
+
+    They need not ask at the same time, so agents stand still until one asks again: by then, each
+    has asked, if they ask equally often.
+
+    Args:
+      agents: Steps are taken; a reset comes next.
+      steps: Those of the reset before.
+    """
+    living: set[Hashable] = set()
+    most = 0
+    for _ in range(MAX_STEPS_TO_MEET):
+        living.difference_update(steps.ended)
+        one_asks_again = not living.isdisjoint(steps.asking)
+        living.update(steps.asking)
+        most = max(most, len(living))
+        if one_asks_again:
+            break
+        idle = {each: agents.idle_action(step.observation) for each, step in steps.asking.items()}
+        steps = agents.step(idle)
+    return most
 
 
 def no_agent_error() -> RuntimeError:

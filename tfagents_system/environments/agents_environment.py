@@ -44,7 +44,7 @@ class AgentsEnvironment(py_environment.PyEnvironment, abc.ABC):
     def reset_slots(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
         """See `SlotSimulator`."""
         if self._slots is None:
-            self._slots = AgentSlots(self.agents, self.num_slots)
+            self._slots = AgentSlots(self.agents)
         return self._slots.reset(slots)
 
     def step_slots(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:

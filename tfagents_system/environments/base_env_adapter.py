@@ -21,7 +21,7 @@ class BaseEnvEnvironment(AgentsEnvironment):
     """
 
     def __init__(self, env: Any, behavior: str | None = None):
-        """Resets `env`, to learn its behaviors.
+        """Resets and steps `env`, to learn its behaviors and agents.
 
         Args:
           env: The environment.
@@ -41,8 +41,8 @@ class BaseEnvEnvironment(AgentsEnvironment):
 
     @property
     def num_slots(self) -> int:
-        """Number of agents that ask at the first step."""
-        return self._agents.num_at_first
+        """Number of agents that act at once, before any has acted twice."""
+        return self._agents.num_agents
 
     def observation_spec(self) -> types.NestedArraySpec:
         """Returns the spec of observations."""

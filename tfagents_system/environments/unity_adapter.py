@@ -11,7 +11,11 @@ from tfagents_system.environments.unity import specs as specs_of
 from tfagents_system.environments.unity.agents import UnityAgents
 from tfagents_system.environments.unity.behaviors import Behavior
 from tfagents_system.environments.unity.connection import Connection
-from tfagents_system.environments.unity.side_channels import EngineSettings, engine_settings
+from tfagents_system.environments.unity.side_channels import (
+    EngineSettings,
+    engine_settings,
+    parameter_messages,
+)
 
 _MAX_SEED = 2**31  # Unity has int32
 
@@ -59,14 +63,13 @@ class UnityEnvironment(AgentsEnvironment):
         if self._agents is None:
             seed = (self._seed or 0) % _MAX_SEED
             connection = Connection(self._build, seed=seed, **self._connection_kwargs)
-            agents = UnityAgents(connection, self._wanted, self._engine)
+            agents = UnityAgents(connection, self._wanted, self._engine, self._parameters)
             if self._expected is not None and self._expected != agents.behavior:
                 agents.close()
                 raise ConfigError(
                     f"The Unity build has the specs {agents.behavior.to_json()}; expected are "
                     f"{self._expected.to_json()}, with which the project was made."
                 )
-            agents.set_parameters(self._parameters)
             self._agents = agents
         return self._agents
 
@@ -88,10 +91,14 @@ class UnityEnvironment(AgentsEnvironment):
         return {"statistics": self._agents.statistics if self._agents else {}}
 
     def set_state(self, state: Mapping[str, float]) -> None:
-        """Sets parameters of the environment; a curriculum calls this."""
-        self._parameters.update(state)
+        """Sets parameters of the environment; a curriculum calls this.
+
+        Raises:
+          ConfigError: If Unity cannot have such a parameter.
+        """
         if self._agents is not None:
             self._agents.set_parameters(state)
+        self._parameters.update(state)
 
     def close(self) -> None:
         """Closes the connection, and ends the build."""
@@ -100,8 +107,8 @@ class UnityEnvironment(AgentsEnvironment):
 
     @property
     def num_slots(self) -> int:
-        """Number of agents that ask at the first step; connects to Unity."""
-        return self.agents.num_at_first
+        """Number of agents that act at once, before any has acted twice; connects to Unity."""
+        return self.agents.num_agents
 
     def slot_info(self, slot: int) -> dict[str, Any]:
         """Returns the info, which is the same for all agents."""
@@ -143,6 +150,7 @@ def load(
     connection_kwargs = {
         "num_areas": num_areas, "arguments": arguments, "port": port, "timeout_secs": timeout_secs,
     }  # fmt: skip
+    parameter_messages(parameters or {})  # refuses wrong ones before the build starts
     return UnityEnvironment(
         build, behavior, seed, connection_kwargs, engine_settings(engine or {}),
         parameters or {}, specs,

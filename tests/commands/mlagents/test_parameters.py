@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tfagents_system.commands.mlagents.document import read_document
-from tfagents_system.commands.mlagents.parameters import curriculum_of
+from tfagents_system.commands.mlagents.parameters import constants_of, curriculum_of
 from tfagents_system.core.errors import ConfigError
 
 
@@ -70,6 +70,11 @@ def test_environment_parameters_of_the_newest_layout(tmp_path):
         "height: require_reset; a lesson begins with each worker's next episode",
         "height: the completion_criteria of its last lesson have no effect",
     ]
+
+
+def test_constants_are_numbers_and_their_samplers(tmp_path):
+    (tmp_path / "trainer.yaml").write_text(f"behaviors: {{Wall: {{}}}}\n{NEWEST}")
+    assert constants_of(read_document(tmp_path / "trainer.yaml")) == {"gravity": 9.81, "fixed": 3.0}
 
 
 COURSE = {
@@ -172,6 +177,20 @@ LAST = {"value": 1}
         (
             parameters(a={"curriculum": [{"vaule": 1}]}),
             "environment_parameters.a.curriculum.0 has the unknown key 'vaule'. Did you mean value",
+        ),
+        (parameters(a={"curriculum": [LAST, None]}), "environment_parameters.a.curriculum.1 lacks"),
+        (parameters(a={3: 4}), "environment_parameters.a is {3: 4}; allowed are keys with values."),
+        (
+            parameters(a={"curriculum": [LAST], 3: 4}),
+            "environment_parameters.a is {'curriculum': [{'value': 1}], 3: 4}; allowed are keys",
+        ),
+        (
+            parameters(a={"curriculum": [{"value": {3: 4}}]}),
+            "environment_parameters.a.curriculum.0.value is {3: 4}; allowed are keys with values.",
+        ),
+        (
+            parameters(a={"sampler_type": "uniform", "sampler_parameters": {3: 4}}),
+            "environment_parameters.a.sampler_parameters is {3: 4}; allowed are keys with values.",
         ),
         (parameters(a={"curriculum": []}), "environment_parameters.a.curriculum is []; allowed is"),
         (

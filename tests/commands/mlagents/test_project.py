@@ -1,5 +1,6 @@
 """`sac new --from mlagents:FILE`, and `--mlagents FILE`: projects with a behavior's settings."""
 
+import json
 import pathlib
 import subprocess
 
@@ -8,8 +9,11 @@ import pytest
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.commands.environment_ids import EnvironmentId
 from tfagents_system.commands.environment_options import EnvironmentOptions
-from tfagents_system.commands.mlagents.document import Sources
+from tfagents_system.commands.mlagents.document import Sources, read_document
+from tfagents_system.commands.mlagents.project import convert_project
+from tfagents_system.commands.mlagents.unity import build_settings
 from tfagents_system.commands.new import new
 from tfagents_system.commands.train import train
 from tfagents_system.commands.training_project import project_of
@@ -76,6 +80,93 @@ def test_the_files_have_settings_parameters_and_variables(folder, capsys):
         "What remains: env_ctor in ball_params.py returns no environment yet.",
         "Edit them, then: sac train ball_variables.sh",
     ]
+
+
+def build_of(name):
+    specs = {"name": name, "num_continuous": 1, "branches": [], "sensors": []}
+    return EnvironmentId("unity", "builds/Ball", 1000, config={"specs": specs})
+
+
+def converted(folder, text, environment=None, behavior=None, **kwargs):
+    (folder / "wall.yaml").write_text(text)
+    options = EnvironmentOptions(kwargs, mlagents=Sources(folder / "wall.yaml", behavior))
+    return convert_project(options.mlagents, "wall", environment, None, options)
+
+
+CONSTANTS = """
+behaviors: {Wall: {trainer_type: sac}}
+environment_parameters:
+  mass: 3
+  gravity: {sampler_type: constant, sampler_parameters: {value: 5}}
+  scale: {sampler_type: uniform}
+"""
+
+
+def test_constants_are_arguments_of_a_build_so_that_evaluations_have_them_too(folder):
+    made = converted(folder, CONSTANTS, build_of("Wall?team=0"), parameters={"mass": 4, "size": 2})
+    # What the command line says wins.
+    assert "\"parameters\": {'mass': 4, 'gravity': 5.0, 'size': 2}" in made.params
+    assert json.loads(made.config)["curriculum"].keys() == {"scale"}
+    assert not any("Constant" in remark for remark in made.remarks)
+
+
+def test_constants_of_another_environment_are_noted(folder):
+    made = converted(folder, CONSTANTS)
+    assert json.loads(made.config)["curriculum"].keys() == {"mass", "gravity", "scale"}
+    assert made.remarks[0] == (
+        "Constant environment_parameters (mass, gravity) are set in collection alone; give them to "
+        "the environment in env_ctor for evaluations."
+    )
+
+
+SEVERAL = """
+behaviors:
+  Wall: {trainer_type: sac, hyperparameters: {batch_size: 11}}
+  Floor: {trainer_type: sac, hyperparameters: {batch_size: 22}}
+"""
+DEFAULTS = "default_settings: {trainer_type: sac, hyperparameters: {batch_size: 33}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "behavior", "batch_size"),
+    [
+        (SEVERAL, "Floor?team=0", None, 22),
+        (SEVERAL, "Floor?team=0", "Wall", 11),
+        (SEVERAL, "Floor?team=0", "Floor?team=0", 22),
+        (DEFAULTS, "Floor?team=0", None, 33),
+        (DEFAULTS + SEVERAL, "Roof?team=1", None, 33),
+        (DEFAULTS + SEVERAL, "Wall", None, 11),
+    ],
+)
+def test_the_section_is_that_of_the_builds_behavior(folder, text, name, behavior, batch_size):
+    made = converted(folder, text, build_of(name), behavior)
+    assert f"train_batch_size = {batch_size}  #" in made.params
+    named = name.split("?")[0]
+    expected = [
+        f"{folder / 'wall.yaml'} has no section of {named}; its settings are those of "
+        "default_settings."
+    ]
+    assert made.remarks == (expected if batch_size == 33 else [])
+
+
+@pytest.mark.parametrize("text", [SEVERAL, CONSTANTS])
+def test_a_section_of_another_behavior_than_the_builds_is_refused(folder, text):
+    message = (
+        "has no section of Roof, the behavior of unity:builds/Ball, and no default_settings; it "
+        "has Wall.* Rename a section, or"
+    )
+    with pytest.raises(ConfigError, match=message):
+        converted(folder, text, build_of("Roof?team=0"))
+
+
+def test_a_build_without_graphics_starts_as_with_mlagents(folder):
+    (folder / "wall.yaml").write_text(
+        CONSTANTS
+        + "env_settings: {env_args: [--agents, 3]}\nengine_settings: {no_graphics: true}\n"
+    )
+    assert build_settings(read_document(folder / "wall.yaml"))["arguments"] == (
+        "--agents", "3", "-nographics", "-batchmode",
+    )  # fmt: skip
 
 
 def test_a_converted_project_says_where_each_value_comes_from(folder):

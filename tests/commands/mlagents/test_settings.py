@@ -264,6 +264,47 @@ def test_what_a_section_of_the_newest_layout_lacks_is_the_default_there(tmp_path
     assert values == expected
 
 
+SAC = {"trainer_type": "sac", "hyperparameters": {"batch_size": 64}}
+BESIDE = {"environment_parameters": {"mass": 1}, "engine_settings": {"time_scale": 2}}
+
+
+@pytest.mark.parametrize("behavior", [None, "Wall"])
+@pytest.mark.parametrize("beside", [{}, {"behaviors": None}, BESIDE])
+def test_a_behavior_without_a_section_has_the_default_settings(tmp_path, beside, behavior):
+    converted = converted_of(tmp_path, {"default_settings": SAC} | beside, behavior)
+    assert converted.settings["train_batch_size"].value == 64
+    assert converted.settings["num_iter"].value == 500_000 // HORIZON  # the newest layout's default
+
+
+def test_a_behavior_without_a_section_has_the_default_of_the_flat_layout(tmp_path):
+    converted = converted_of(tmp_path, {"default": DEFAULT, "A": {"batch_size": 3}}, "Wall")
+    assert values_of(converted) == OF_DEFAULT
+
+
+def test_a_wrong_default_is_named_as_such(tmp_path):
+    wrong = {"trainer_type": "sac", "hyperparameters": {"batch_size": 0}}
+    with pytest.raises(
+        ConfigError, match="trainer.yaml: default_settings.batch_size is 0; allowed"
+    ):
+        converted_of(tmp_path, {"default_settings": wrong, "behaviors": {"A": {}}}, "Wall")
+
+
+def test_network_settings_count_in_place_of_an_encoding_size(tmp_path):
+    def signal(**network):
+        return {"encoding_size": 64, "network_settings": network}
+
+    given = {"curiosity": signal(hidden_units=256), "rnd": signal(normalize=True)}
+    text = {"behaviors": {"A": {"trainer_type": "sac", "reward_signals": given}}}
+    converted = converted_of(tmp_path, text)
+    assert values_of(converted)["reward_signals"] == {
+        "curiosity": {"strength": 1.0, "discount": 0.99, "encoding_size": 256},
+        "rnd": {"strength": 1.0, "discount": 0.99},  # the default, as there
+    }
+    assert [note for note in converted.notes if "encoding_size" in note] == [
+        f"reward_signals.{name}.encoding_size 64: network_settings counts" for name in given
+    ]
+
+
 def test_imitation_alone_in_the_newest_layout(tmp_path):
     gail = {"demo_path": "a.demo", "use_vail": True, "network_settings": {"hidden_units": 64}}
     text = {"behaviors": {"A": {"trainer_type": "sac", "reward_signals": {"gail": gail}}}}
@@ -321,12 +362,16 @@ FLAT = {"default": DEFAULT}
             "A.network_settings.memory has the unknown key 'size'.",
         ),
         ({"behaviors": {}, "behaviours": {}}, "has the unknown key 'behaviours'. Did you mean beh"),
-        ({"behaviors": {}}, "has no behavior."),
+        ({"behaviors": {}}, "has no behavior, and no default_settings."),
+        (BESIDE, "has no behavior, and no default_settings."),
+        (BESIDE | {"default": DEFAULT}, "has the unknown key 'default'. Did you mean default_set"),
         (FLAT | {"A": {}, "B": {}}, "has 2 behaviors; choose one with --behavior: A, B."),
         (FLAT | {"A": {"batch_size": "many"}}, "A.batch_size is 'many'; allowed is a number."),
+        (FLAT | {"A": {"batch_size": 10**400}}, "A.batch_size is 1000000"),
         (FLAT | {"A": {"init_entcoef": 0}}, "A.init_entcoef is 0; allowed is a number > 0."),
         (FLAT | {"A": {"normalize": 3}}, "A.normalize is 3; allowed is true or false."),
         (FLAT | {"A": {"vis_encode_type": "cnn"}}, "A.vis_encode_type is 'cnn'."),
+        (FLAT | {"A": {"vis_encode_type": ["simple"]}}, "A.vis_encode_type is ['simple']."),
         (
             {
                 "behaviors": {

@@ -4,8 +4,8 @@
     stand_in.py --mlagents-port 5005 --task ball --agents 12 --package 3.0.0
 
 Tasks, several joined by commas: ball (balance a ball on a plate, continuous), grid (an image, a
-goal signal and masks), hybrid (continuous actions and branches), yard (the ball, and a list of any
-length). It can also fail: see the arguments.
+goal signal and masks), hybrid (continuous actions and branches), fixed (also branches of one
+choice), yard (the ball, and a list of any length). It can also fail: see the arguments.
 """
 
 import argparse
@@ -75,6 +75,20 @@ class Hybrid(Ball):
 
     def forbidden(self):
         return [False, False, bool(self.position[0] > 0), False, False]
+
+
+class Fixed(Hybrid):
+    """The hybrid, among branches that leave no choice, whose integers must be 0."""
+
+    behavior, branches = "Fixed?team=0", (1, 3, 1, 2)
+
+    def step(self, continuous, discrete):
+        assert len(discrete) == 4 and discrete[0] == discrete[2] == 0
+        return super().step(continuous, discrete[1::2])
+
+    def forbidden(self):
+        first, second, third, *others = super().forbidden()
+        return [False, first, second, third, False, *others]
 
 
 class Yard(Ball):
@@ -173,13 +187,14 @@ class Agent:
 class Build:
     """Answers the trainer's inputs."""
 
-    tasks = {"ball": Ball, "grid": Grid, "hybrid": Hybrid, "yard": Yard}
+    tasks = {"ball": Ball, "grid": Grid, "hybrid": Hybrid, "fixed": Fixed, "yard": Yard}
 
     def __init__(self, arguments):
         self.arguments = arguments
         self.is_channels_first = int(arguments.package.split(".")[0]) >= 3
         self.parameters, self.engine = {}, []
         self.agents, self.num_exchanges = {}, 0
+        self.asking, self.turn, self.described = {}, 0, set()
         self.began = time.monotonic()
         channel = grpc.insecure_channel(
             f"127.0.0.1:{arguments.mlagents_port}", options=[("grpc.enable_http_proxy", 0)]
@@ -198,6 +213,10 @@ class Build:
             capabilities=unity.Capabilities(base=True, hybrid_actions=True),
         )
         settings = self.exchange(unity.FromUnity(hello=hello)).settings
+        # As packages 1.0.8 and later of 1.0.x, which then send nothing.
+        version = tuple(map(int, settings.package_version.split(".")))
+        if self.arguments.package.startswith("1.0.") and version > (0, 25, 999):
+            os._exit(4)
         rng = np.random.default_rng(settings.seed)
         for name in self.arguments.task.split(","):
             number = self.arguments.agents * max(settings.num_areas, 1)
@@ -209,36 +228,44 @@ class Build:
             if inputs.command == unity.QUIT:
                 return
             self.hear(inputs.channels)
-            is_first, answer = answer is None, self.simulate(inputs)
-            if is_first:
-                self.describe_behaviors(answer.hello)
+            answer = self.simulate(inputs)
 
     def simulate(self, inputs):
         answer = unity.FromUnity()
+        self.turn = 0 if inputs.command == unity.RESET else self.turn + 1
+        numbers = itertools.count()
         for behavior, agents in self.agents.items():
             infos = answer.output.agents[behavior].value
             if inputs.command == unity.RESET:
                 for agent in agents:
                     agent.begin()
-            for agent, action in zip(agents, inputs.actions[behavior].value, strict=False):
+            asking = self.asking.get(behavior, ())
+            for agent, action in zip(asking, inputs.actions[behavior].value, strict=False):
                 agent.act(action, infos, self.is_channels_first)
-            for agent in agents:
+            self.asking[behavior] = [a for a in agents if self.has_turn(next(numbers))]
+            for agent in self.asking[behavior]:
                 agent.describe(infos.add(), self.is_channels_first)
+            if self.asking[behavior] and behavior not in self.described:
+                self.describe_behavior(behavior, agents[0].task, answer.hello)
         answer.output.channels = self.statistics()
         return answer
 
-    def describe_behaviors(self, hello):
-        for behavior, agents in self.agents.items():
-            task = agents[0].task
-            spec = hello.behaviors.add(name=behavior, is_training=True).action_spec
-            spec.num_continuous, spec.num_branches = task.num_continuous, len(task.branches)
-            spec.branch_sizes.extend(task.branches)
+    def has_turn(self, number):
+        return (number - self.turn) % self.arguments.turns == 0
+
+    def describe_behavior(self, behavior, task, hello):
+        self.described.add(behavior)
+        spec = hello.behaviors.add(name=behavior, is_training=True).action_spec
+        spec.num_continuous, spec.num_branches = task.num_continuous, len(task.branches)
+        spec.branch_sizes.extend(task.branches)
 
     def exchange(self, from_unity):
         self.fail_if_asked()
-        message = unity.Message(header=unity.Header(status=unity.OK), from_unity=from_unity)
+        is_stopped = self.num_exchanges > self.arguments.stop_after
+        status = unity.FAILED if is_stopped else unity.OK
+        message = unity.Message(header=unity.Header(status=status), from_unity=from_unity)
         answer = self.call(message, wait_for_ready=True)
-        if answer.header.status != unity.OK:
+        if is_stopped or answer.header.status != unity.OK:
             sys.exit(0)
         return answer.to_unity
 
@@ -272,12 +299,17 @@ def main():
     parser.add_argument("--mlagents-port", type=int, default=5004)
     parser.add_argument("--task", default="ball")
     parser.add_argument("--agents", type=int, default=12)
+    parser.add_argument(
+        "--turns", type=int, default=1, help="agent k asks in each such step from k"
+    )
     parser.add_argument("--package", default="3.0.0", help="version of com.unity.ml-agents")
     parser.add_argument("--api", default=unity.API_VERSION)
     parser.add_argument("--die-after", type=float, default=float("inf"), help="exchanges")
     parser.add_argument("--die-after-secs", type=float, default=float("inf"))
     parser.add_argument("--hang-after", type=float, default=float("inf"), help="exchanges")
+    parser.add_argument("--stop-after", type=float, default=float("inf"), help="exchanges, says so")
     parser.add_argument("-nographics", action="store_true", help="as builds have it; no effect")
+    parser.add_argument("-batchmode", action="store_true", help="likewise")
     parser.add_argument("--ignore-quit", action="store_true", help="has to be killed")
     arguments, _ = parser.parse_known_args()  # others are of Unity
     try:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.unity import side_channels
 from tfagents_system.environments.unity.agents import UnityAgents
 from tfagents_system.environments.unity.behaviors import Behavior
 from tfagents_system.environments.unity.connection import Connection
@@ -95,6 +96,67 @@ def test_agents_of_other_behaviors_get_zeros(make):
         )
     # 0.1 is doubled by integer 1 of the first branch.
     assert [float(step.reward) for step in steps.asking.values()] == pytest.approx([0.2, 0.2])
+
+
+@pytest.mark.parametrize("turns", [1, 3, 5])
+def test_agents_that_ask_in_turns_are_counted(make, turns):
+    agents = make("--agents", "5", "--turns", str(turns))
+    assert agents.num_agents == 5
+    steps = agents.reset()
+    # Agent k asks in each such step from k: 0 and 3 of 5 in the first of 3.
+    assert len(steps.asking) == -(-5 // turns)
+    assert all(step.is_first() for step in steps.asking.values())
+
+
+def test_a_behavior_whose_agents_ask_later_than_others_is_found(make):
+    agents = make("--task", "ball,hybrid", "--agents", "1", "--turns", "2", behavior="Hybrid")
+    assert (agents.behavior.name, agents.num_agents) == ("Hybrid?team=0", 1)
+
+
+def test_a_branch_with_one_choice_is_no_action(make):
+    agents = make("--task", "fixed", "--agents", "2")
+    assert (agents.behavior.branches, agents.behavior.fixed_branches) == ((3, 2), (0, 2))
+    steps = agents.reset()
+    for _ in range(3):
+        for step in steps.asking.values():
+            is_right = step.observation["vector"][2] > 0  # which forbids the last of three
+            assert step.observation["action_mask"].tolist() == [1, 1, 1 - is_right, 1, 1]
+        steps = agents.step(  # the stand-in demands 0 in the branches of one
+            {
+                each: {"continuous": np.zeros(2, np.float32), "discrete": np.array([1, 0])}
+                for each in steps.asking
+            }
+        )
+    # 0.1 is doubled by integer 1 of the branch of three.
+    assert [float(step.reward) for step in steps.asking.values()] == pytest.approx([0.2, 0.2])
+    assert Behavior.from_json(agents.behavior.to_json()) == agents.behavior
+
+
+class Heard(Connection):
+    """Keeps the gravity that each of Unity's messages reports."""
+
+    def exchange(self, inputs):
+        output = super().exchange(inputs)
+        (statistic,) = side_channels.statistics(output.output.channels)
+        self.gravities = [*getattr(self, "gravities", ()), statistic.value]
+        return output
+
+
+def test_parameters_come_with_the_first_message():
+    connection = Heard(STAND_IN)
+    try:
+        UnityAgents(connection, parameters={"gravity": 1.5})
+        assert set(connection.gravities) == {1.5}
+    finally:
+        connection.close()
+
+
+def test_wrong_parameters_close_the_connection():
+    connection = Connection(STAND_IN)
+    process = connection._process
+    with pytest.raises(ConfigError, match="parameter 'größe', of .* names of ASCII char"):
+        UnityAgents(connection, parameters={"größe": 1.5})
+    assert process.poll() is not None
 
 
 def test_parameters_areas_and_statistics(make):

@@ -1,10 +1,14 @@
 import pathlib
+import re
 import socket
+import subprocess
+import sys
 import time
 
 import numpy as np
 import psutil
 import pytest
+from replay_fakes import free_port
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments.unity import messages as unity
@@ -31,7 +35,7 @@ def behaviors_of(output):
     }
 
 
-@pytest.mark.parametrize("package", ["1.4.0", "2.2.0", "3.0.0"])
+@pytest.mark.parametrize("package", ["1.0.8", "1.4.0", "2.2.0", "3.0.0"])
 def test_specs_of_all_kinds_of_agents(package):
     connection = connect("--task", "ball,grid,hybrid", "--agents", "2", "--package", package)
     try:
@@ -64,7 +68,7 @@ def test_specs_of_all_kinds_of_agents(package):
 def test_exchanges_actions_parameters_and_statistics():
     connection = connect("--agents", "3", seed=7)
     try:
-        messages = side_channels.parameter_message("gravity", 2.5)
+        messages = side_channels.parameter_messages({"gravity": 2.5})
         messages += side_channels.engine_message(side_channels.EngineSettings())
         output = first_output(connection, channels=messages)
         (ball,) = behaviors_of(output).values()
@@ -159,13 +163,74 @@ def test_file_that_cannot_be_executed(tmp_path):
 def test_port_that_is_taken():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"Port {port} of 127.0.0.1, .*in use"):
+        message = f"Port {port} of 127.0.0.1, .*in use"
+        with pytest.raises(ConfigError, match=f"{message}.* another environment of this run.* one"):
             Connection(None, port=port)
+        with pytest.raises(ConfigError, match=f"{message}.* Let port be None, for a free one"):
+            connect(port=port)
 
 
-def test_editor_that_does_not_connect():
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        ("-nographics -batchmode", "('-nographics', '-batchmode')"),
+        (("--agents", 3), "('-nographics',)"),
+        (None, "('-nographics',)"),
+    ],
+)
+def test_arguments_that_are_no_list_of_texts_are_refused(arguments, example):
+    with pytest.raises(ConfigError) as error:
+        Connection(STAND_IN, arguments=arguments)
+    assert str(error.value) == (
+        f"arguments, of unity_adapter.load, is {arguments!r}; allowed is a list of texts, such as "
+        f"{example}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"mass": "heavy"}, "parameter 'mass', of .*, is 'heavy'; allowed is a number"),
+        ({"mass": float("nan")}, "is nan; allowed is a number"),
+        ({"mass": 1e39}, "is 1e\\+39; allowed is a number"),
+        ({"größe": 1}, "parameter 'größe', of .* allowed are names of ASCII characters"),
+        ({1: 2}, "parameter 1, of .* allowed are names"),
+        ([1], "parameters is \\[1\\]; allowed is a dict"),
+    ],
+)
+def test_parameters_that_unity_cannot_have_are_refused(parameters, message):
+    with pytest.raises(ConfigError, match=message):
+        side_channels.parameter_messages(parameters)
+
+
+def test_editor_that_does_not_connect(capsys):
     with pytest.raises(UnityError, match="Press Play in the Editor"):
         Connection(None, port=0, timeout_secs=0.3)
+    assert re.fullmatch(
+        r"Waiting for the Editor on port \d+: press Play.\n", capsys.readouterr().out
+    )
+
+
+def test_editor_that_stops_or_begins_anew_is_named_at_once():
+    port = free_port()
+    for faults, message in (
+        (["--stop-after", "4"], "the Editor closed the connection"),
+        (["--die-after", "4"], "the Editor has begun anew"),
+    ):
+        command = [sys.executable, STAND_IN, "--mlagents-port", str(port)]
+        editors = [subprocess.Popen([*command, *faults])]
+        connection = Connection(None, port=port)
+        try:
+            first_output(connection)
+            connection.exchange(unity.Input(command=unity.STEP))
+            if "--die-after" in faults:
+                editors.append(subprocess.Popen(command))
+            with pytest.raises(UnityError, match=message):
+                connection.exchange(unity.Input(command=unity.STEP))
+        finally:
+            connection.close()
+            for editor in editors:
+                editor.wait(60)
 
 
 def test_listens_on_the_loopback_alone():
@@ -182,7 +247,7 @@ def test_listens_on_the_loopback_alone():
 
 
 def test_truncated_side_channels():
-    data = side_channels.parameter_message("a", 1.0)
+    data = side_channels.parameter_messages({"a": 1.0})
     assert len(list(side_channels.messages(data))) == 1
     for cut in (data[:17], data[:-1]):
         with pytest.raises(ValueError, match="Side channels"):

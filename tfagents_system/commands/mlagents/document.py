@@ -73,26 +73,37 @@ class Document:
     sections: Mapping[str, Mapping[str, Any]]  # as they stand there, with the defaults
     beside: Mapping[str, Any]  # the other parts of the file
     is_nested: bool
+    default: Mapping[str, Any] | None = None  # of behaviors without a section; None: there is none
+
+    @property
+    def name_of_default(self) -> str:
+        """Key of the settings of behaviors without a section."""
+        return "default_settings" if self.is_nested else "default"
 
     def section(self, behavior: str | None) -> Section:
         """Returns the section of a behavior; None: of the only one.
 
+        One without a section has the defaults, as ML-Agents gives them to any behavior.
+
         Raises:
-          ConfigError: If there is no such behavior, or there are several; if a key is unknown.
+          ConfigError: If there is no such behavior and no default, or there are several behaviors;
+            if a key is unknown.
         """
         if behavior is None:
-            if len(self.sections) != 1:
+            if len(self.sections) > 1:
                 names = ", ".join(sorted(self.sections))
                 raise ConfigError(
                     f"{self.path} has {len(self.sections)} behaviors; choose one with --behavior: "
                     f"{names}."
                 )
-            (behavior,) = self.sections
-        if behavior not in self.sections:
+            behavior = next(iter(self.sections), self.name_of_default)
+        if (values := self.sections.get(behavior, self.default)) is None:
             hint = did_you_mean(behavior, self.sections)
-            raise ConfigError(f"{self.path} has no behavior {behavior!r}.{hint}")
-        where = f"{self.path}: {behavior}"
-        values = self.sections[behavior]
+            raise ConfigError(
+                f"{self.path} has no behavior {behavior!r}, and no {self.name_of_default}.{hint}"
+            )
+        name = behavior if behavior in self.sections else self.name_of_default
+        where = f"{self.path}: {name}"
         flat = _flattened(values, where) if self.is_nested else _known(values, _FLAT, where)
         is_older = {"parameter_randomization", "curriculum"} & self.beside.keys()
         return Section(behavior, where, flat, self.is_nested, self.is_nested and not is_older)
@@ -105,24 +116,24 @@ def read_document(path: pathlib.Path) -> Document:
       ConfigError: If it cannot be read, or a part of it has no place in its layout.
     """
     content = read_mapping(path)
-    if "behaviors" not in content:
-        default = mapping(content.pop("default", None), f"{path}: default")
-        sections = {name: default | mapping(s, f"{path}: {name}") for name, s in content.items()}
-        if not sections and default:
-            sections = {"default": default}
-        document = Document(path, sections, {}, is_nested=False)
-    else:
+    is_nested = not content.keys().isdisjoint(_BESIDE_BEHAVIORS)
+    name_of_default = "default_settings" if is_nested else "default"
+    has_default = name_of_default in content
+    default = mapping(content.pop(name_of_default, None), f"{path}: {name_of_default}")
+    if is_nested:
         _known(content, _BESIDE_BEHAVIORS, str(path))
-        behaviors = mapping(content.pop("behaviors"), f"{path}: behaviors")
-        default = mapping(content.pop("default_settings", None), f"{path}: default_settings")
+        behaviors = mapping(content.pop("behaviors", None), f"{path}: behaviors")
         sections = {
             name: _merged(default, mapping(section, f"{path}: behaviors.{name}"))
             for name, section in behaviors.items()
         }
-        document = Document(path, sections, content, is_nested=True)
-    if not document.sections:
-        raise ConfigError(f"{path} has no behavior.")
-    return document
+    else:
+        sections = {name: default | mapping(s, f"{path}: {name}") for name, s in content.items()}
+    if not sections and not has_default:
+        raise ConfigError(f"{path} has no behavior, and no {name_of_default}.")
+    return Document(
+        path, sections, content if is_nested else {}, is_nested, default if has_default else None
+    )
 
 
 def _merged(default: Mapping[str, Any], section: Mapping[str, Any]) -> dict[str, Any]:

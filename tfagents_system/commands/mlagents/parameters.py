@@ -66,6 +66,25 @@ def curriculum_of(
     return found
 
 
+def constants_of(document: Document) -> dict[str, float]:
+    """Returns the environment parameters that are a number, the same in all episodes.
+
+    Raises:
+      ConfigError: As `curriculum_of`.
+    """
+    where = f"{document.path}: environment_parameters"
+    parameters = mapping(document.beside.get("environment_parameters"), where)
+    converted = {
+        name: _parameter(entry, f"{where}.{name}", "", name, [])
+        for name, entry in parameters.items()
+    }
+    return {
+        name: entry["value"]
+        for name, entry in converted.items()
+        if entry.get("sampler") == "constant"
+    }
+
+
 def _from_file(path: pathlib.Path, behavior: str, notes: list[str]) -> dict[str, Any]:
     if path.is_dir():
         files = [path / f"{behavior}{end}" for end in (".json", ".yaml", ".yml")]
@@ -131,7 +150,7 @@ def _parameter(
     entry: Any, where: str, behavior: str, name: str, notes: list[str]
 ) -> dict[str, Any]:
     if isinstance(entry, Mapping) and "curriculum" in entry:
-        _check(entry, ("curriculum",), where)
+        _check(mapping(entry, where), ("curriculum",), where)
         lessons = entry["curriculum"]
         if not isinstance(lessons, list) or not lessons:
             raise ConfigError(f"{where}.curriculum is {lessons!r}; allowed is a list of lessons.")
@@ -150,7 +169,8 @@ def _parameter(
 def _lesson(
     entry: Any, where: str, is_last: bool, behavior: str, name: str, notes: list[str]
 ) -> dict[str, Any]:
-    _check(mapping(entry, where), _OF_LESSON, where)
+    entry = mapping(entry, where)
+    _check(entry, _OF_LESSON, where)
     if "value" not in entry:
         raise ConfigError(f"{where} lacks the key 'value'.")
     value, criterion = entry["value"], entry.get("completion_criteria")
@@ -189,7 +209,7 @@ def _samplers(entries: dict[str, Any], where: str, notes: list[str]) -> dict[str
 
 
 def _sampler(entry: Mapping[str, Any], where: str, name: str, notes: list[str]) -> dict[str, Any]:
-    entry = {key.replace("-", "_"): value for key, value in entry.items()}
+    entry = {key.replace("-", "_"): value for key, value in mapping(entry, where).items()}
     kind = entry.pop("sampler_type", None)
     plain = str(kind).replace("_", "")
     if plain not in _SAMPLERS:

@@ -8,12 +8,18 @@ from typing import Any
 from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.commands.environment_ids import EnvironmentId
 from tfagents_system.commands.environment_options import EnvironmentOptions
-from tfagents_system.commands.mlagents.document import Document, Sources, read_document
-from tfagents_system.commands.mlagents.parameters import curriculum_of
+from tfagents_system.commands.mlagents.document import (
+    Document,
+    Section,
+    Sources,
+    read_document,
+)
+from tfagents_system.commands.mlagents.parameters import constants_of, curriculum_of
 from tfagents_system.commands.mlagents.reading import mapping, number
 from tfagents_system.commands.mlagents.settings import Converted, convert
 from tfagents_system.commands.mlagents.unity import BUILD_KEYS, with_build_settings
 from tfagents_system.commands.templates import BASE_IMPORT, construction, variables_text
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.settings.training_settings import TrainingSettings
 
@@ -73,18 +79,21 @@ def convert_project(
     usual = environment.horizon if environment else HORIZON
     horizon = options.horizon or usual
     document = read_document(sources.trainer)
-    section = document.section(sources.behavior)
+    is_unity = environment is not None and environment.kind == "unity"
+    section = _section(document, sources.behavior, environment if is_unity else None)
     converted = convert(section, horizon)
     declared = hyperparameters(AgentSettings, TrainingSettings)
     for name, setting in converted.settings.items():
         where = f"{section.where}: {setting.origin}"
         check_hyperparameter(declared, name, setting.value, where)
     notes = converted.notes
-    is_unity = environment is not None and environment.kind == "unity"
     more = _variables(document, BUILD_KEYS if is_unity else {}, notes)
     curriculum = curriculum_of(
         document, section.behavior, sources.curriculum, sources.sampler, notes
     )
+    constants = constants_of(document)
+    if is_unity:  # they are arguments of the build
+        curriculum = {name: entry for name, entry in curriculum.items() if name not in constants}
     config: dict[str, Any] = {"horizon": horizon}
     if curriculum:
         config["curriculum"] = curriculum
@@ -102,10 +111,34 @@ def convert_project(
         notes="".join(f"    # {line}\n" for line in _noted(notes)),
     )  # fmt: skip
     remarks = [f"Without effect here: {note}." for note in notes]
+    if section.behavior not in (*document.sections, document.name_of_default):
+        remarks.append(
+            f"{document.path} has no section of {section.behavior}; its settings are those of "
+            f"{document.name_of_default}."
+        )
+    if constants and not is_unity:
+        remarks.append(
+            f"Constant environment_parameters ({', '.join(constants)}) are set in collection alone;"
+            " give them to the environment in env_ctor for evaluations."
+        )
     if not environment:
         remarks.append(f"What remains: env_ctor in {slug}_params.py returns no environment yet.")
     variables = variables_text(slug, environment, asked_for, options, more)
     return Project(params, json.dumps(config, indent=2) + "\n", variables, remarks)
+
+
+def _section(document: Document, wanted: str | None, build: EnvironmentId | None) -> Section:
+    """Returns the section of the wanted behavior; otherwise of a Unity build's, or the only one."""
+    if build is None:
+        return document.section(wanted)
+    name = (wanted or build.config["specs"]["name"]).split("?")[0]
+    if name not in document.sections and document.default is None:
+        raise ConfigError(
+            f"{document.path} has no section of {name}, the behavior of {build}, and no "
+            f"{document.name_of_default}; it has {', '.join(document.sections)}. Rename a section, "
+            "or choose both: --behavior SECTION --env_kwargs behavior=NAME."
+        )
+    return document.section(name)
 
 
 def _in_docstring(text: str) -> str:

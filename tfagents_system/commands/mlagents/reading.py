@@ -54,7 +54,7 @@ def number(value: Any, where: str) -> float:
         if not abs(result) < float("inf"):
             raise ValueError
         return result
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigError(f"{where} is {value!r}; allowed is a number.") from None
 
 

@@ -160,7 +160,7 @@ def _convert_networks(values: Mapping[str, Any], section: Section, converted: Co
     normalizes = flag(values["normalize"], f"{where}.normalize")
     converted.set("normalize_observations", normalizes, f"normalize {str(normalizes).lower()}")
     if (kind := values.get("vis_encode_type")) is not None:
-        if kind not in _ENCODERS:
+        if not isinstance(kind, str) or kind not in _ENCODERS:
             hint = did_you_mean(str(kind), _ENCODERS)
             raise ConfigError(f"{where}.vis_encode_type is {kind!r}.{hint}")
         converted.set("image_encoder", _ENCODERS[kind], f"vis_encode_type {kind}")

@@ -73,9 +73,8 @@ def _stream(name: str, entry: dict[str, Any], where: str, notes: list[str]) -> d
         "discount": number(entry.get("gamma", 0.99), f"{where}.gamma"),
     }
     network = mapping(entry.get("network_settings"), f"{where}.network_settings")
-    size = entry.get("encoding_size", network.get("hidden_units") if name != "extrinsic" else None)
-    if size is not None:
-        stream["encoding_size"] = int(at_least(1, size, f"{where}.encoding_size"))
+    if (size := _encoding_size(name, entry, network, where, notes)) is not None:
+        stream["encoding_size"] = size
     if "learning_rate" in entry:
         stream["learning_rate"] = number(entry["learning_rate"], f"{where}.learning_rate")
     for key in _FLAGS:
@@ -87,6 +86,20 @@ def _stream(name: str, entry: dict[str, Any], where: str, notes: list[str]) -> d
     if "num_epoch" in entry:
         notes.append(f"{shown}.num_epoch {entry['num_epoch']}: of PPO, without effect in SAC")
     return stream
+
+
+def _encoding_size(
+    name: str, entry: Mapping[str, Any], network: Mapping[str, Any], where: str, notes: list[str]
+) -> int | None:
+    """Returns the units of a learned signal; None: the default, which is that of ML-Agents, too."""
+    if name == "extrinsic":
+        return None
+    size, key = entry.get("encoding_size"), "encoding_size"
+    if entry.get("network_settings") is not None:  # of the newest layout, where it counts alone
+        if size is not None:
+            notes.append(f"reward_signals.{name}.encoding_size {size}: network_settings counts")
+        size, key = network.get("hidden_units"), "network_settings.hidden_units"
+    return None if size is None else int(at_least(1, size, f"{where}.{key}"))
 
 
 def _demo_path(entry: Mapping[str, Any], where: str) -> str:

@@ -6,16 +6,17 @@ from typing import Any
 
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.mlagents.document import Document, read_document
+from tfagents_system.commands.mlagents.parameters import constants_of
 from tfagents_system.commands.mlagents.reading import mapping, number
 from tfagents_system.core.errors import ConfigError
 
-NO_GRAPHICS = "-nographics"
+NO_GRAPHICS = ("-nographics", "-batchmode")  # as ML-Agents starts a build then
 
 
 def with_build_settings(options: EnvironmentOptions) -> EnvironmentOptions:
     """Returns the options with the configuration's arguments of `unity_adapter.load`.
 
-    Those that the options have already win.
+    Those that the options have already win; of a dict, each key for itself.
 
     Raises:
       ConfigError: If the configuration cannot be read, or a value is not allowed.
@@ -23,12 +24,19 @@ def with_build_settings(options: EnvironmentOptions) -> EnvironmentOptions:
     if options.mlagents is None:
         return options
     kwargs = build_settings(read_document(options.mlagents.trainer))
-    return dataclasses.replace(options, kwargs=kwargs | dict(options.kwargs))
+    for name, value in options.kwargs.items():
+        both = isinstance(value, dict) and isinstance(kwargs.get(name), dict)
+        kwargs[name] = kwargs[name] | value if both else value
+    return dataclasses.replace(options, kwargs=kwargs)
 
 
 def build_settings(document: Document) -> dict[str, Any]:
-    """Returns what a configuration says of the build, as arguments of `unity_adapter.load`."""
-    found: dict[str, Any] = {}
+    """Returns what a configuration says of the build, as arguments of `unity_adapter.load`.
+
+    Constant parameters of the environment are among them: ML-Agents sends them to evaluations, too.
+    """
+    constants = constants_of(document)
+    found: dict[str, Any] = {"parameters": constants} if constants else {}
     for part, keys in BUILD_KEYS.items():
         given = mapping(document.beside.get(part), f"{document.path}: {part}")
         for key, value in given.items():
@@ -65,7 +73,7 @@ def _arguments(value: Any, where: str) -> dict[str, Any]:
 def _no_graphics(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, bool):
         raise ConfigError(f"{where} is {value!r}; allowed are true and false.")
-    return {"arguments": (NO_GRAPHICS,)} if value else {}
+    return {"arguments": NO_GRAPHICS} if value else {}
 
 
 def _engine(name: str) -> Callable[[Any, str], dict[str, Any]]:

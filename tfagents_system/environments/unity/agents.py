@@ -1,6 +1,6 @@
 """The agents of one behavior in a Unity build or the Editor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,13 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
-from tfagents_system.environments.agent_slots import CONTINUES, ENDS, AgentSteps
+from tfagents_system.environments.agent_slots import (
+    CONTINUES,
+    ENDS,
+    MAX_STEPS_TO_MEET,
+    AgentSteps,
+    most_at_once,
+)
 from tfagents_system.environments.unity import messages as unity
 from tfagents_system.environments.unity.behaviors import Agents, Behavior, idle_action
 from tfagents_system.environments.unity.connection import Connection, UnityError
@@ -16,7 +22,7 @@ from tfagents_system.environments.unity.side_channels import (
     DEFAULT_ENGINE,
     EngineSettings,
     engine_message,
-    parameter_message,
+    parameter_messages,
     statistics,
 )
 
@@ -40,33 +46,36 @@ class UnityAgents:
         connection: Connection,
         behavior: str | None = None,
         engine: EngineSettings = DEFAULT_ENGINE,
+        parameters: Mapping[str, float] | None = None,
     ):
-        """Resets the simulator, to learn its behaviors; owns `connection`.
+        """Resets and steps the simulator, to learn its behaviors and agents; owns `connection`.
 
         Args:
           connection: To Unity.
           behavior: Name, with or without the part after "?"; None if there is only one.
           engine: Sent with the first reset.
+          parameters: Of the environment; sent then, too, because a scene may read them only once.
 
         Raises:
-          ConfigError: If there is no such behavior, or several and none is chosen.
+          ConfigError: If there is no such behavior, or several and none is chosen, or a parameter
+            is wrong.
           UnityError: See `Connection.exchange`.
         """
         self._connection = connection
-        self._channels = engine_message(engine)
         self.statistics: dict[str, float] = {}  # the newest of each that Unity has sent
         self._begun: set[int] = set()  # ids that have had their first step
-        self._idle: dict[str, Any] = {}  # messages Action of agents of other behaviors
+        self._descriptions: dict[str, Any] = {}  # messages Behavior, by name
+        self._idle: dict[str, Any] = {}  # messages Action of agents that stand still
         try:
-            output = self._exchange(unity.Input(command=unity.RESET))
-            descriptions = {each.name: each for each in output.hello.behaviors}
-            name = chosen_behavior(behavior, list(descriptions))
-            self.behavior = Behavior.read(descriptions[name], output.output.agents[name].value)
+            self._channels = engine_message(engine) + parameter_messages(parameters or {})
+            output = self._meet(behavior)
+            name = chosen_behavior(behavior, list(self._descriptions))
+            infos = output.output.agents[name].value
+            self.behavior = Behavior.read(self._descriptions[name], infos)
+            self.num_agents = most_at_once(self, self._take(output))
         except BaseException:
             connection.close()
             raise
-        self._remember(output)
-        self.num_at_first = len(self._asking_ids(self.behavior.name))
 
     def reset(self) -> AgentSteps:
         """Ends all episodes, without last steps, and begins new ones."""
@@ -82,13 +91,11 @@ class UnityAgents:
         Raises:
           UnityError: See `Connection.exchange`.
         """
-        inputs = unity.Input(command=unity.STEP)
+        inputs = self._idle_inputs(self._idle.keys() - {self.behavior.name})
         message = self.behavior.message
         inputs.actions[self.behavior.name].value.extend(
             message(actions[each]) for each in self._asking_ids(self.behavior.name)
         )
-        for name, idle in self._idle.items():
-            inputs.actions[name].value.extend([idle] * len(self._asking_ids(name)))
         return self._take(self._exchange(inputs))
 
     def idle_action(self, observation: Mapping[str, Any]) -> Any:
@@ -97,12 +104,31 @@ class UnityAgents:
 
     def set_parameters(self, values: Mapping[str, float]) -> None:
         """Sets parameters of the environment, from its next reset or reading on."""
-        for name, value in values.items():
-            self._channels += parameter_message(name, float(value))
+        self._channels += parameter_messages(values)
 
     def close(self) -> None:
         """Closes the connection, and ends the build."""
         self._connection.close()
+
+    def _meet(self, wanted: str | None) -> Any:
+        """Resets the simulator, and steps it until agents of the wanted behavior ask.
+
+        Unity describes a behavior when its first agent asks, which may be later than others do.
+        """
+        output = self._exchange(unity.Input(command=unity.RESET))
+        for _ in range(MAX_STEPS_TO_MEET):
+            self._remember(output)
+            if wanted is None or any(_is_named(wanted, name) for name in self._descriptions):
+                break
+            output = self._exchange(self._idle_inputs(self._idle))
+        return output
+
+    def _idle_inputs(self, behaviors: Iterable[str]) -> Any:
+        """Returns the message by which agents of `behaviors` stand still."""
+        inputs = unity.Input(command=unity.STEP)
+        for name in behaviors:
+            inputs.actions[name].value.extend([self._idle[name]] * len(self._asking_ids(name)))
+        return inputs
 
     def _asking_ids(self, behavior: str) -> list[int]:
         """Returns the ids in the order in which Unity wants their actions."""
@@ -121,8 +147,7 @@ class UnityAgents:
 
     def _remember(self, output: Any) -> None:
         for each in output.hello.behaviors:  # also such as appear later
-            if each.name != self.behavior.name:
-                self._idle[each.name] = idle_action(each)
+            self._descriptions[each.name], self._idle[each.name] = each, idle_action(each)
         self._infos = dict(output.output.agents)
 
     def _take(self, output: Any) -> AgentSteps:
@@ -156,12 +181,17 @@ def chosen_behavior(wanted: str | None, names: Sequence[str]) -> str:
             f"The Unity build has the behaviors {listed}; allowed is one, or choose one by name."
         )
     for name in names:
-        if wanted in (name, name.split("?")[0]):
+        if _is_named(wanted, name):
             return name
     plain = [name.split("?")[0] for name in names]
     raise ConfigError(
         f"The Unity build has no behavior {wanted!r}; it has {listed}.{did_you_mean(wanted, plain)}"
     )
+
+
+def _is_named(wanted: str, name: str) -> bool:
+    """Returns whether a behavior is the one that a user calls `wanted`."""
+    return wanted in (name, name.split("?")[0])
 
 
 def _steps(agents: Agents, begun: set[int]) -> dict[int, ts.TimeStep]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.action_masks import ACTION_MASK
-from tfagents_system.environments.agent_slots import CONTINUES, ENDS, AgentSteps
+from tfagents_system.environments.agent_slots import CONTINUES, ENDS, AgentSteps, most_at_once
 from tfagents_system.environments.unity.agents import chosen_behavior
 from tfagents_system.environments.unity.behaviors import (
     Behavior,
@@ -37,7 +37,7 @@ class BaseEnvAgents:
     are_over = False  # a simulator of Unity begins new episodes by itself
 
     def __init__(self, env: Any, behavior: str | None = None):
-        """Resets `env`, to learn its behaviors; does not own it.
+        """Resets and steps `env`, to learn its behaviors and agents; does not own it.
 
         Args:
           env: Has the methods of ML-Agents' BaseEnv.
@@ -53,7 +53,7 @@ class BaseEnvAgents:
         self._numbers: collections.Counter[int] = collections.Counter()  # episodes, by agent's id
         self._begun: set[_Id] = set()
         self._asking: list[_Id] = []  # in the order in which their actions are wanted
-        self.num_at_first = len(env.get_steps(name)[0].agent_id)
+        self.num_agents = most_at_once(self, self._take())
 
     def reset(self) -> AgentSteps:
         """Ends all episodes, without last steps, and begins new ones."""
@@ -110,7 +110,8 @@ class BaseEnvAgents:
         if self.behavior.branches:
             allowed = np.ones(sum(self.behavior.branches), np.float32)
             if forbidden is not None:  # [n, size] of each branch
-                allowed -= np.concatenate([branch[row] for branch in forbidden])
+                of_branches = self.behavior.without_fixed(forbidden)
+                allowed -= np.concatenate([branch[row] for branch in of_branches])
             observation[ACTION_MASK] = allowed
         return observation
 
@@ -129,5 +130,5 @@ def _behavior_of(name: str, spec: Any) -> Behavior:
         leaf, kind = leaf_name(each.name, sensors), int(each.observation_type.value)
         sensors.append(make_sensor(leaf, shape, "float32", properties, kind))
     action = spec.action_spec
-    branches = tuple(map(int, action.discrete_branches))
-    return Behavior(name, int(action.continuous_size), branches, tuple(sensors))
+    sizes = tuple(map(int, action.discrete_branches))
+    return Behavior.with_sizes(name, int(action.continuous_size), sizes, tuple(sensors))

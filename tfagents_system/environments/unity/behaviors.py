@@ -2,7 +2,7 @@
 
 import dataclasses
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +47,9 @@ class Behavior:
 
     name: str
     num_continuous: int
-    branches: tuple[int, ...]  # the number of integers in each
+    branches: tuple[int, ...]  # the number of integers in each, at least 2
     sensors: tuple[Sensor, ...]
+    fixed_branches: tuple[int, ...] = ()  # places on the wire of those with 1 integer: always 0
 
     @classmethod
     def read(cls, description: Any, infos: Sequence[Any]) -> "Behavior":
@@ -67,17 +68,35 @@ class Behavior:
                 f"The behavior {name} has no agents at the first step, so that its sensors are "
                 "unknown. Create one at the start of the scene."
             )
-        num_continuous, branches = _actions(description)
+        num_continuous, sizes = _actions(description)
+        return cls.with_sizes(name, num_continuous, sizes, _sensors(infos[0].observations))
+
+    @classmethod
+    def with_sizes(
+        cls, name: str, num_continuous: int, sizes: Sequence[int], sensors: tuple[Sensor, ...]
+    ) -> "Behavior":
+        """Returns the behavior of `sizes`, of all branches; one of 1 integer has nothing to choose.
+
+        Raises:
+          ConfigError: If it has no actions.
+        """
+        branches = tuple(size for size in sizes if size != 1)
+        fixed = tuple(place for place, size in enumerate(sizes) if size == 1)
         if not num_continuous and not branches:
-            raise ConfigError(f"The behavior {name} has no actions; allowed are one or more.")
-        return cls(name, num_continuous, branches, _sensors(infos[0].observations))
+            shown = f", only branches of the sizes {list(sizes)}" if sizes else ""
+            raise ConfigError(
+                f"The behavior {name} has no actions to choose{shown}; allowed are one or more."
+            )
+        return cls(name, num_continuous, branches, sensors, fixed)
 
     @classmethod
     def from_json(cls, values: Any) -> "Behavior":
         """Returns the behavior of `to_json`."""
         sensors = (Sensor(**{**each, "shape": tuple(each["shape"])}) for each in values["sensors"])
-        fields = {**values, "branches": tuple(values["branches"]), "sensors": tuple(sensors)}
-        return cls(**fields)
+        fixed = tuple(values.get("fixed_branches", ()))  # configs of before have none
+        branches = tuple(values["branches"])
+        fields = {"branches": branches, "sensors": tuple(sensors), "fixed_branches": fixed}
+        return cls(**{**values, **fields})
 
     def to_json(self) -> dict[str, Any]:
         """Returns the behavior as JSON has it."""
@@ -114,7 +133,8 @@ class Behavior:
         continuous = [list(each.continuous) or list(each.of_old_api) for each in messages]
         discrete = [list(each.discrete) or list(each.of_old_api) for each in messages]
         numbers = np.array(continuous if self.num_continuous else [], np.float32)
-        choices = np.array(discrete if self.branches else [], np.int32)
+        integers = [self.without_fixed(each) for each in discrete] if self.branches else []
+        choices = np.array(integers, np.int32)
         if not self.branches:
             return numbers
         return {"continuous": numbers, "discrete": choices} if self.num_continuous else choices
@@ -125,18 +145,31 @@ class Behavior:
         return _action(continuous.tolist(), discrete.tolist())
 
     def parts(self, action: Any) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Returns the continuous numbers [A] and the integers [K] of an action."""
+        """Returns the continuous numbers and the integers of an action, of all branches."""
         if isinstance(action, dict):
             continuous, discrete = action["continuous"], action["discrete"]
         else:
             continuous, discrete = ((), action) if self.branches else (action, ())
-        return np.asarray(continuous, np.float32), np.asarray(discrete, np.int32)
+        integers = self._with_fixed(discrete, 0) if self.fixed_branches else discrete
+        return np.asarray(continuous, np.float32), np.asarray(integers, np.int32)
+
+    def without_fixed(self, values: Sequence[Any]) -> list[Any]:
+        """Returns the values of `branches`, from those of all branches on the wire."""
+        return [value for place, value in enumerate(values) if place not in self.fixed_branches]
+
+    def _with_fixed(self, values: Iterable[Any], of_fixed: Any) -> list[Any]:
+        """Returns the values of all branches on the wire, from those of `branches`."""
+        every = list(values)
+        for place in self.fixed_branches:
+            every.insert(place, of_fixed)
+        return every
 
     def _masks(self, infos: Sequence[Any]) -> NDArray[np.float32]:
         """Returns 1 for each allowed integer; on the wire true is forbidden, and nothing is all."""
-        size = sum(self.branches)
-        forbidden = [list(info.forbidden) or [False] * size for info in infos]
-        return 1 - np.array(forbidden, np.float32).reshape(len(infos), size)
+        sizes = self._with_fixed(self.branches, 1)
+        forbidden = [list(info.forbidden) or [False] * sum(sizes) for info in infos]
+        is_chosen = np.repeat(np.array(sizes) != 1, sizes)
+        return 1 - np.array(forbidden, np.float32).reshape(len(infos), sum(sizes))[:, is_chosen]
 
 
 def idle_action(description: Any) -> Any:
@@ -186,7 +219,7 @@ def make_sensor(
 
 def leaf_name(name: str, others: Sequence[Sensor]) -> str:
     """Returns the name of the leaf for a sensor's name, other than those of `others`."""
-    leaf = "".join(c if c.isalnum() else "_" for c in name) or "observation"
+    leaf = "".join(c if c.isascii() and c.isalnum() else "_" for c in name) or "observation"
     is_taken = leaf in {ACTION_MASK, *(sensor.name for sensor in others)}
     return f"{leaf}_{len(others)}" if is_taken else leaf
 

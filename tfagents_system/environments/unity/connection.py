@@ -17,6 +17,12 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments.unity import messages as unity
 
 EDITOR_PORT = 5004
+_EDITOR = "the Editor"
+_ONE_EDITOR = (
+    "The Editor can serve one environment, but a run makes several, for collection, evaluation and "
+    "their specs: with specs=..., one connects only when it is used. Train with one worker and "
+    "eval_period_itrs = 0, as docs/from_ml_agents.md says, or with a build."
+)
 _POLL_SECS = 0.2
 _CLOSE_SECS = 5.0  # for Unity to end by itself
 
@@ -56,12 +62,13 @@ class Connection:
           timeout_secs: Longest time between two messages of Unity.
 
         Raises:
-          ConfigError: If there is no such executable, the port is taken, or the build speaks
-            another protocol.
+          ConfigError: If there is no such executable, the port is taken, `arguments` is no sequence
+            of texts, or the build speaks another protocol.
           UnityError: If it ends or does not connect.
         """
+        _check_arguments(arguments)
         self._timeout_secs = timeout_secs
-        self._name = "the Editor" if build is None else pathlib.Path(build).name
+        self._name = _EDITOR if build is None else pathlib.Path(build).name
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
         self._requests: queue.Queue[Any] = queue.Queue(maxsize=1)
@@ -78,13 +85,15 @@ class Connection:
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
                 )
+            else:
+                print(f"Waiting for the Editor on port {self.port}: press Play.", flush=True)
             hello = self._await().from_unity.hello
             self.package_version = hello.package_version
             _check_version(self._name, hello)
             settings = unity.Settings(
                 seed=seed,
                 api_version=unity.API_VERSION,
-                package_version=hello.package_version,  # a build refuses later ones than its own
+                package_version=_trainer_version(hello.package_version),
                 capabilities=unity.Capabilities(
                     base=True, concatenated_png=True, channel_mapping=True, hybrid_actions=True,
                     variable_length=True, agent_groups=True,
@@ -101,12 +110,16 @@ class Connection:
         """Sends an Input, and returns Unity's answer, a FromUnity.
 
         Raises:
-          UnityError: If Unity ends, closes the connection or is silent for `timeout_secs`.
+          UnityError: If Unity ends, closes the connection, begins anew or is silent for
+            `timeout_secs`.
         """
         if self._is_closed:
             raise UnityError(f"The connection to {self._name} is closed.")
         self._answer(unity.Message(to_unity=unity.ToUnity(input=inputs)))
-        return self._await().from_unity
+        output = self._await().from_unity
+        if output.hello.api_version:  # only the first message of all has it
+            raise UnityError(f"{self._name} has begun anew: it had ended without a word.")
+        return output
 
     def close(self) -> None:
         """Asks Unity to end, and ends what is left of the build after five seconds."""
@@ -131,9 +144,10 @@ class Connection:
         try:
             bound = server.add_insecure_port(f"127.0.0.1:{port}")
         except RuntimeError as error:
+            advice = _ONE_EDITOR if self._name == _EDITOR else "Let port be None, for a free one."
             raise ConfigError(
                 f"Port {port} of 127.0.0.1, on which {self._name} is awaited, is in use by another "
-                "program. Choose another port, or none for a free one."
+                f"program, or by another environment of this run. {advice}"
             ) from error
         server.start()
         return server, bound
@@ -198,6 +212,17 @@ class _DaemonThreads(concurrent.futures.Executor):
         return future
 
 
+def _check_arguments(arguments: Any) -> None:
+    """Raises ConfigError if they are no sequence of texts; a text would be split into letters."""
+    is_sequence = isinstance(arguments, Sequence) and not isinstance(arguments, str)
+    if not is_sequence or not all(isinstance(each, str) for each in arguments):
+        example = tuple(arguments.split()) if isinstance(arguments, str) else ("-nographics",)
+        raise ConfigError(
+            f"arguments, of unity_adapter.load, is {arguments!r}; allowed is a list of texts, such "
+            f"as {example!r}."
+        )
+
+
 def _executable(build: str) -> str:
     """Returns the path of a build's executable; of macOS's .app, the one inside."""
     path = pathlib.Path(build).absolute()
@@ -211,6 +236,15 @@ def _executable(build: str) -> str:
     if not os.access(path, os.X_OK):
         raise ConfigError(f"The Unity build {build} cannot be executed: chmod +x {path}")
     return str(path)
+
+
+def _trainer_version(package: str) -> str:
+    """Returns the version of ML-Agents' trainer for which a package is made.
+
+    Packages 1.0.8 and later of 1.0.x throw at trainers above 0.25, and then send nothing. All 1.x
+    support 0.20.0; later ones do not refuse any, and warn of those that are older than they are.
+    """
+    return "0.20.0" if package.startswith("1.") else package
 
 
 def _check_version(name: str, hello: Any) -> None:

@@ -4,10 +4,11 @@ On the wire each message is a channel's id (16 bytes), its length (int32) and it
 little endian.
 """
 
+import numbers
 import struct
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
@@ -21,6 +22,7 @@ _PARAMETERS, _ENGINE, _STATISTICS = (
     )
 )
 _FLOAT = 0  # type of a parameter
+_MAX_FLOAT = 3.4e38  # of float32, rounded down
 
 
 class EngineSettings(NamedTuple):
@@ -68,9 +70,35 @@ def engine_message(settings: EngineSettings) -> bytes:
     return b"".join(_message(_ENGINE, each) for each in contents)
 
 
-def parameter_message(name: str, value: float) -> bytes:
-    """Returns the message that sets a parameter of the environment, which Unity holds as float."""
-    return _message(_PARAMETERS, _text(name) + struct.pack("<if", _FLOAT, value))
+def parameter_messages(parameters: Any) -> bytes:
+    """Returns the messages that set parameters of the environment, which Unity holds as float.
+
+    Args:
+      parameters: Values by name, as the user gives them.
+
+    Raises:
+      ConfigError: If a name or a value has no place in them.
+    """
+    if not isinstance(parameters, Mapping):
+        raise ConfigError(
+            f'parameters is {parameters!r}; allowed is a dict, such as {{"gravity": 5}}.'
+        )
+    found = []
+    for name, value in parameters.items():
+        if not isinstance(name, str) or not name.isascii():
+            raise ConfigError(
+                f"The environment parameter {name!r}, of unity_adapter.load or the curriculum, "
+                "cannot be sent; allowed are names of ASCII characters. Rename it in the scene too."
+            )
+        is_number = isinstance(value, numbers.Real)
+        if not is_number or not -_MAX_FLOAT <= value <= _MAX_FLOAT:  # also NaN
+            raise ConfigError(
+                f"The environment parameter {name!r}, of unity_adapter.load or the curriculum, is "
+                f"{value!r}; allowed is a number, which Unity holds as float32."
+            )
+        contents = _text(name) + struct.pack("<if", _FLOAT, float(value))
+        found.append(_message(_PARAMETERS, contents))
+    return b"".join(found)
 
 
 def statistics(data: bytes) -> Iterator[Statistic]:
