@@ -9,6 +9,8 @@ import tensorflow as tf
 from tf_agents.specs import tensor_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.batch import Steps
+from tfagents_system.agents.networks import act
 from tfagents_system.data.transition import Transition
 from tfagents_system.policies.acting import AgentPolicies
 from tfagents_system.train_params_base import TrainParamsBase
@@ -46,6 +48,9 @@ def test_own_networks_are_trained_and_act_in_tensorflow():
     after = [variable.numpy() for variable in agent.policy.variables()]
     assert any(np.any(one != other) for one, other in zip(before, after, strict=True))
     assert AgentPolicies(agent, np.random.default_rng(1)).obstacle is not None
+    far = Steps(100 * rows, tf.ones([8]))  # where an unbounded distribution has a large mean
+    samples = act(agent.networks.actor, far).sample(100).numpy()
+    assert np.abs(samples).max() <= 1
 
 
 def test_the_callback_writes_a_line_for_each_evaluation(tmp_path, monkeypatch):

@@ -69,7 +69,7 @@ def hold_demonstrations(run: Run, made: Assembly, fence: Fence) -> HeldDemonstra
         )
     check_fit(episodes, made, run.horizon)
     check_has_rewards(episodes, run.params, made)
-    rows = held_rows(episodes, made, run.params.discount)
+    rows = held_rows(episodes, made, run.params)
     num_steps = f"{sum(episode.length for episode in episodes):,} env steps"
     print(
         f"Demonstrations: {len(episodes)} episodes, {num_steps}, "
@@ -131,7 +131,7 @@ def check_fit(episodes: Sequence[Episode], made: Assembly, horizon: int) -> None
         )
 
 
-def held_rows(episodes: Sequence[Episode], made: Assembly, gamma: float) -> Rows:
+def held_rows(episodes: Sequence[Episode], made: Assembly, params: Params) -> Rows:
     """Returns the rows of `episodes`, which must fit.
 
     Raises:
@@ -144,7 +144,7 @@ def held_rows(episodes: Sequence[Episode], made: Assembly, gamma: float) -> Rows
             f"{MAX_BYTES:,}. Leave some out."
         )
     try:
-        rows = rows_of(episodes, made.codec, made.layout, gamma)
+        rows = rows_of(episodes, made.codec, made.layout, params.discount, params.time_aware)
     except ValueError as error:
         raise ConfigError(f"The demonstrations cannot be learned from: {error}.") from error
     if not rows.starts.size:

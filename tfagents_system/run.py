@@ -4,6 +4,7 @@ Example: python tfagents_system/run.py --exp_dir logs/pendulum
 Example: sac eval logs/pendulum
 Reads config.json, params.py and policies/ in the experiment's folder, also during training. Writes
 videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there, and with --beside videos/side_by_side/.
+Its first episode replaces what an earlier evaluation of this checkpoint has left there.
 The bar at the bottom of a video shows the env steps up to the horizon. Needs no replay server, and
 a display only for --view.
 """
@@ -81,43 +82,40 @@ def evaluate(
             from tfagents_system.collection.info_numbers import InfoNumbers
             from tfagents_system.environments.closing import closed_at_end
             from tfagents_system.environments.remarks import learned_state
-            from tfagents_system.evaluation import evaluator, side_by_side, summary
+            from tfagents_system.evaluation import evaluator, results, side_by_side, summary
             from tfagents_system.terminal.lines import Terminal
         train_params = load_saved_params(paths, params, env_config)
         terminal = Terminal()
-        evaluated: list[tuple[str, list[summary.EvaluatedEpisode]]] = []
+        policies = evaluator.SavedPolicies(train_params, checkpoints)
+        evaluated: list[tuple[str, Sequence[summary.EvaluatedEpisode]]] = []
         for policy_checkpoint in checkpoints:
             with naming_missing_packages(paths):
                 made = evaluator.make_eval_environment(train_params, seed)
             with closed_at_end(made) as environment:
                 if camera is not None:
                     evaluator.choose_camera(environment, camera)
-                policy = evaluator.load_greedy_policy(train_params, environment, policy_checkpoint)
-                folder = _make_folder(paths.videos / policy_checkpoint.name)
+                policy = policies.load(environment, policy_checkpoint)
+                folder = paths.videos / policy_checkpoint.name
+                table = results.Results(folder, seed, num_episodes)
                 if (learned := learned_state(environment)) and not evaluated:
                     terminal.print(f"NOTE: {learned}")
                 terminal.print(f"{policy_checkpoint}, seed {seed}")
-                results = evaluator.run_episodes(
-                    environment, policy, env_config["horizon"], num_episodes,
-                    folder if video else None, terminal, lambda: bool(stop), window,
-                    InfoNumbers(train_params.log_info),
-                )  # fmt: skip
-            is_complete = len(results) == num_episodes
-            if not is_complete:
-                terminal.print(f"stopped after {len(results)} of {num_episodes} episodes")
-            if results:
-                for line in summary.summary_lines(results):
-                    terminal.print(line)
                 try:
-                    summary.write_csv(folder / "episodes.csv", results, seed)
-                except OSError as error:
-                    raise _cannot_write(folder, error) from error
-                terminal.print(f"written to {folder}")
-            if not is_complete:
+                    evaluator.run_episodes(
+                        environment, policy, env_config["horizon"], num_episodes,
+                        folder if video else None, terminal, lambda: bool(stop), window,
+                        InfoNumbers(train_params.log_info), table.keep,
+                    )  # fmt: skip
+                finally:  # before an error of the simulator, too
+                    table.show(terminal)
+            table.check_written()
+            if not table.are_complete:
                 return EXIT_STOPPED
-            evaluated.append((policy_checkpoint.name, results))
+            evaluated.append((policy_checkpoint.name, table.episodes))
     if beside:
-        side_by_side.film(paths.videos / "side_by_side", evaluated, terminal)
+        folder = paths.videos / "side_by_side"
+        if not side_by_side.film(folder, evaluated, terminal, lambda: bool(stop)):
+            return EXIT_STOPPED
     return EXIT_FINISHED
 
 
@@ -132,18 +130,6 @@ def _find_checkpoints(
             raise ConfigError(f"--beside {name} is {other.name}, which is filmed already.")
         found.append(other)
     return found
-
-
-def _make_folder(folder: pathlib.Path) -> pathlib.Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _cannot_write(folder, error) from error
-    return folder
-
-
-def _cannot_write(folder: pathlib.Path, error: OSError) -> ConfigError:
-    return ConfigError(f"Cannot write the results to {folder}: {error.strerror}.")
 
 
 if __name__ == "__main__":

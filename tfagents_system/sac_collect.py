@@ -21,6 +21,7 @@ import reverb
 import tensorflow as tf
 
 from tfagents_system.assembly import Assembly, assemble
+from tfagents_system.collection import environment_rules
 from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.collection.goal_relabelling import GoalRelabelling
 from tfagents_system.collection.worker_environments import make_environments
@@ -114,12 +115,8 @@ def collect(
     watchdog = GUEST.watch(env_timeout_secs)
     environments = make_environments(run, worker_id, seed, watchdog, collects)
     num_slots = environments.num_slots
-    if deterministic and num_slots > 1:
-        raise ConfigError(
-            f"The worker has {num_slots} environments (envs_per_worker, or those of one "
-            "simulator); in a deterministic run allowed is 1, because rounds end with the episodes "
-            "of one."
-        )
+    if deterministic:
+        environment_rules.check_lock_step(num_slots)
     takes_vectors = params.preprocessing_combiner is None
     for remark in remarks_on(environments.collect.current(), takes_vectors):
         records.remark(remark.shown, str(remark))
@@ -158,7 +155,7 @@ def collect(
     if params.her_copies:
         goals_rng = np.random.default_rng(seed(SeedPurpose.GOALS))
         relabelling = [
-            GoalRelabelling(params.her_copies, params.her_strategy, rng)
+            GoalRelabelling(params.her_copies, params.her_strategy, rng, params.time_aware)
             for rng in generators(goals_rng, num_slots)
         ]
     worker = make_worker(

@@ -25,6 +25,7 @@ from tfagents_system.agents.building import (
     make_normalizers,
 )
 from tfagents_system.agents.goal_conditioning import check_goal_conditioning
+from tfagents_system.agents.own_networks import own_network
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.core.action_masks import input_spec
@@ -84,6 +85,9 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def actor_ctor(self, obs_spec: Nest, action_spec: Nest) -> network.Network:
         """Returns the policy network: observation -> (distribution over actions, state).
 
+        It must stay within the bounds of the actions. That of integers is a TF-Agents Categorical,
+        or the Categoricals of `action_head(action_spec).categoricals(logits)`.
+
         For TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
         `obs_spec` is the spec of the summarizer's features, a dict with goals if there are any, as
         for `critic_ctor`. A mask of actions is no part of it, and the leaves in
@@ -93,10 +97,12 @@ class TrainParamsBase(AgentParams, abc.ABC):
         return make_actor(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
 
     def critic_ctor(self, obs_spec: Nest, action_spec: Nest) -> network.Network:
-        """Returns one critic network: (observation, action) -> (Q, state).
+        """Returns one critic network: (observation, action) -> (Q [B], state).
 
-        For TQC: -> (`tqc_quantiles` quantiles, state). For CrossQ and XQC, a
-        NormalizingCriticNetwork. With `reward_signals`: -> (a dict of Q of each signal, state).
+        For TQC: -> (`tqc_quantiles` quantiles [B, n], state). For CrossQ and XQC, a
+        NormalizingCriticNetwork. With `reward_signals`: -> (a dict of Q of each signal, state). If
+        the action has integers, Q is [B, N], of all integers of all choices, one choice after the
+        other; they are no input that matters.
         """
         make_critic = ALGORITHMS[self.algorithm].implementation().make_critic
         return make_critic(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -127,7 +133,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         return self.summarizer_ctor(obs_spec) if has_own else None
 
     def state_value_ctor(self, obs_spec: Nest) -> network.Network:
-        """Returns the network of `state_value_network`: observation -> (V, state)."""
+        """Returns the network of `state_value_network`: observation -> (V [B], state)."""
         return MlpValueNetwork(
             obs_spec,
             fc_layer_params=tuple(self.critic_joint_fc_layer_params),
@@ -147,7 +153,8 @@ class TrainParamsBase(AgentParams, abc.ABC):
         Its `train` receives a `trajectory.Transition` with leaves [B, ...], or [B, T, ...] if
         `recurrent`, and must increment `train_step`. Episodes shorter than a sequence are left out,
         unless the agent has an attribute `masks_padding` = True, as ours have: then they are
-        padded, and the agent must ignore transitions whose `time_step.step_type` is LAST.
+        padded, and the agent must ignore transitions whose `time_step.step_type` is LAST. With
+        `n_step_returns`, set `discount` to the agent's gamma: rewards are summed by it.
         """
         check_actions(self, action_spec)
         check_goal_conditioning(self, obs_spec)
@@ -157,15 +164,15 @@ class TrainParamsBase(AgentParams, abc.ABC):
         summarizer = None
         shares_images = not self.recurrent and not self.critic_observations
         if self.share_summarizer or (shares_images and self._is_visual(obs_spec)):
-            summarizer = self.summarizer_ctor(obs_spec)
+            summarizer = own_network("summarizer_ctor", self.summarizer_ctor(obs_spec))
             obs_spec = actor_spec = summarizer.features_spec
         parts = Parts(
             train_step,
             time_step_spec,
             obs_spec,
             action_spec,
-            self.actor_ctor(actor_spec, action_spec),
-            self.critic_ctor(obs_spec, action_spec),
+            own_network("actor_ctor", self.actor_ctor(actor_spec, action_spec)),
+            own_network("critic_ctor", self.critic_ctor(obs_spec, action_spec)),
             summarizer,
             normalizer,
             RewardScale() if normalizes_rewards(self) else None,

@@ -113,6 +113,7 @@ class WorkerBase:
         if self._tickets is None or num_tickets == self._num_tickets_seen:
             return
         self._records.timer.enter("evaluating")
+        self._report_now(Phase.EVALUATING)  # a slow simulator takes long to begin
         try:
             while not self._is_parked and not self._should_stop():
                 if (num_at_once := self._num_evaluated_at_once()) is None:
@@ -196,7 +197,13 @@ class WorkerBase:
 
     def _report(self, phase: Phase) -> None:
         raise_failures()
-        self._records.report(Phase.PAUSED if self._is_paused() else phase, self._status_fields)
+        self._records.report(self._shown(phase), self._status_fields)
+
+    def _report_now(self, phase: Phase) -> None:
+        self._records.report_now(self._shown(phase), self._status_fields)
+
+    def _shown(self, phase: Phase) -> Phase:
+        return Phase.PAUSED if self._is_paused() else phase
 
     def _status_fields(self) -> dict[str, Any]:
         return {

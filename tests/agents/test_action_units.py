@@ -29,7 +29,7 @@ def agent_of(algorithm, low, high):
         critic = MlpCriticNetwork(specs, (4,), num_quantiles=3 if algorithm == "tqc" else None)
     return make_agent(
         actor, critic, spec=spec, algorithm=algorithm, discount=GAMMA, policy_delay=1,
-        tqc_dropped_quantiles=1,
+        tqc_quantiles=3, tqc_dropped_quantiles=1,
     )  # fmt: skip
 
 

@@ -150,6 +150,38 @@ def test_callbacks_are_told_of_each_complete_evaluation_once_and_may_end_trainin
     assert requested_end(run.paths) == "the robot is tired (Tape.on_evaluation)"
 
 
+def test_an_evaluation_is_told_once_whoever_finds_it_complete(run):
+    """Two workers record the last episodes at once; later, lost tickets are repeated."""
+    tape, returns = Tape(), [1.0, 2.0, 6.0]
+    run.params.callbacks = lambda: [tape]
+    version = PolicyVersion(200, [np.float32([200])])
+    for worker_id in (0, 1):
+        log = EpisodeLog(run.paths.episodes, "eval", worker_id)
+        for episode_return in returns[worker_id::2]:
+            log.append(Episode(episode_return, 3, None, True), 0, 200, 0)
+    for worker_id in (0, 1):
+        callbacks = Callbacks(run.params.callbacks, f"worker_{worker_id}", run.paths)
+        BestPolicyKeeper(run, [tf.Variable([0.0])], callbacks).keep(version)
+    evaluate(run, 200, [9.0, 9.0])
+    (event,) = tape.events
+    assert (sorted(event.returns), event.is_best) == (returns, True)
+    events = run.paths.eval_summaries.glob("events.*")
+    found = [e for file in events for e in tf.compat.v1.train.summary_iterator(str(file))]
+    tags = [value.tag for event in found for value in event.summary.value]
+    assert tags.count("eval/mean_return") == 1
+
+
+def test_it_is_the_best_also_if_another_program_has_just_saved_it(run):
+    tape = Tape()
+    evaluate(run, 200, [1.0, 2.0, 6.0])
+    (run.paths.evaluations / "0000000200").unlink()  # the one that has saved did not claim
+    run.params.callbacks = lambda: [tape]
+    callbacks = Callbacks(run.params.callbacks, "worker_1", run.paths)
+    version = PolicyVersion(200, [np.float32([200])])
+    BestPolicyKeeper(run, [tf.Variable([0.0])], callbacks).keep(version)
+    assert [event.is_best for event in tape.events] == [True]
+
+
 def test_the_reason_to_stop_has_the_values(run):
     run.paths.running.mkdir()
     run.params.stop_when = "return >= 4 for 2 evaluations"

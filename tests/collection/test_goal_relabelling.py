@@ -14,6 +14,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.replaceable import EnvironmentFailure
+from tfagents_system.environments.time_left import TimeLeft
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.tasks.bit_flip import BitFlip
 
@@ -21,7 +22,7 @@ from tfagents_system.tasks.bit_flip import BitFlip
 def copies_of(env, num_copies, strategy="future", num_steps=4, seed=0):
     """Returns the copies of an episode, and the goal relabelling that made them."""
     environment = replaceable(GymEnvironment(env, seed=1))
-    relabelling = GoalRelabelling(num_copies, strategy, np.random.default_rng(seed))
+    relabelling = GoalRelabelling(num_copies, strategy, np.random.default_rng(seed), False)
 
     def observe(time_step, action, next_time_step, state):
         relabelling.note(time_step, action, next_time_step, environment.get_info())
@@ -104,6 +105,26 @@ def test_each_copy_is_what_the_environment_says_of_its_goal(seed):
     assert ends >= 4  # at least the last step of each copy has reached its own goal
 
 
+@pytest.mark.parametrize(("time_aware", "at_the_end"), [(True, 0), (False, 1)])
+def test_copies_end_where_no_time_is_left(time_aware, at_the_end):
+    """The task judges ends by the goal, and has none."""
+    endless = BitFlip(4)
+    endless.compute_terminated = lambda achieved, desired, info: False
+    environment = replaceable(TimeLeft(GymEnvironment(endless, seed=1), horizon=3))
+    relabelling = GoalRelabelling(1, "final", np.random.default_rng(0), time_aware)
+
+    def observe(time_step, action, next_time_step, state):
+        relabelling.note(time_step, action, next_time_step, environment.get_info())
+        return True
+
+    run_episode(environment, RandomPolicy(environment.current().action_spec(), 0), 3, observe)
+    copies = [copy.next_time_step for copy in relabelling.copies(environment)]
+    assert [after.observation["time_left"].item() for after in copies] == pytest.approx(
+        [2 / 3, 1 / 3, 0]
+    )
+    assert [float(after.discount) for after in copies] == [1, 1, at_the_end]
+
+
 def test_goals_are_judged_one_by_one_where_there_are_no_batches():
     batched, single = Walk(), Walk(takes_batches=False)
     of_batches = [numbers_of(copy) for copy in copies_of(batched, 4)[0]]
@@ -137,7 +158,7 @@ def test_what_compute_reward_raises_is_a_failure_of_the_environment():
 
 def test_a_step_that_follows_the_first_of_an_episode_keeps_those_before():
     environment = replaceable(GymEnvironment(Walk(), seed=1))
-    relabelling = GoalRelabelling(1, "final", np.random.default_rng(0))
+    relabelling = GoalRelabelling(1, "final", np.random.default_rng(0), False)
     time_step = environment.reset()
     assert time_step.step_type == ts.StepType.FIRST
     for _ in range(3):

@@ -8,14 +8,18 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import types
 from unittest import mock
 
+import gin
 import numpy as np
 import pytest
 from tf_agents.specs import array_spec
 
-from tfagents_system.commands import learning_check
+from tfagents_system import learner_demonstrations
+from tfagents_system.collection import rollouts
+from tfagents_system.commands import environment_check, learning_check
 from tfagents_system.commands.check import check
 from tfagents_system.commands.check_rows import Row
 from tfagents_system.commands.environment_probes import check_rewards, shown_specs
@@ -25,7 +29,11 @@ from tfagents_system.commands.observations_check import (
     check_images,
 )
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.programs.params_loader import load_params
+from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.demonstrations.recorder import Recorder
+from tfagents_system.environments import own_arrays
+from tfagents_system.environments.construction import make_collect_environment
 
 PARAMS = """
 import numpy as np
@@ -258,6 +266,138 @@ def test_fault_is_found_in_its_row_and_in_no_other(tmp_path, capsys, fault, row,
     assert rows[row][0] == verdict and re.search(text, rows[row][1]), rows
     assert code == (78 if verdict == "WRONG" else 0)
     assert all(rows[other][0] == "ok" for other in rows if other != row), rows
+
+
+SHARED = """
+    def env_ctor(self, collect_env=None, seed=None):
+        return collect_env or {made}
+
+    def eval_env_args_kwargs(self, id, collect_env):
+        return (), {{"collect_env": collect_env}}
+"""
+WORLD = """
+    def env_ctor(self, *args, seed=None, **kwargs):
+        from parallel_fakes import ParallelWorld
+
+        return ParallelWorld(num_agents=3)
+"""
+CURRICULUM = {"slope": {"iters": [0, 10], "range": [0.0, 0.5]}}
+OWN_LINE = SHARED.format(made="Line(None, seed)")
+REFUSED = "{} is {}, but env_ctor returns an environment with 3 environments or agents; allowed"
+
+
+@pytest.mark.parametrize(
+    ("body", "config", "text"),
+    [
+        (f"    time_aware = True\n{WORLD}", {}, REFUSED.format("TrainParams.time_aware", True)),
+        (f"    her_copies = 4\n{WORLD}", {}, REFUSED.format("TrainParams.her_copies", 4)),
+        (OWN_LINE, {"curriculum": CURRICULUM}, "The config has a curriculum, and eval_env_args"),
+        (
+            f"    envs_per_worker = 4\n{OWN_LINE}",
+            {},
+            "TrainParams.envs_per_worker is 4, but eval_env_args_kwargs makes an environment of",
+        ),
+        (
+            "    envs_per_worker = 4\n    made = Line(None, 1)\n"
+            "    def env_ctor(self, seed=None): return self.made\n",
+            {},
+            "TrainParams.envs_per_worker is 4, but env_ctor has returned the same environment",
+        ),
+    ],
+)
+def test_what_every_worker_would_refuse_is_wrong(tmp_path, capsys, monkeypatch, body, config, text):
+    monkeypatch.setattr(sys.modules[__name__], "PARAMS", f"{PARAMS}\n{body}")
+    code, rows = checked(tmp_path, capsys, **config)
+    verdict, shown = rows["worker"]
+    assert (code, verdict) == (78, "WRONG")
+    assert shown.startswith(text) and shown.endswith("-> Every worker would end with this.")
+
+
+def test_a_deterministic_run_refuses_several_agents_and_a_large_buffer(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("SAC_DETERMINISTIC", "1")
+    monkeypatch.setattr(sys.modules[__name__], "PARAMS", f"{PARAMS}\n{WORLD}")
+    code, rows = checked(tmp_path, capsys)
+    assert (code, rows["worker"][0]) == (78, "WRONG")
+    assert rows["worker"][1].startswith("The worker has 3 environments (envs_per_worker, or those")
+    monkeypatch.undo()
+    monkeypatch.setenv("SAC_DETERMINISTIC", "1")
+    monkeypatch.setenv("SAC_GIN_BINDINGS", "TrainParams.n_episodes_in_buffer = 10000000")
+    code, rows = checked(tmp_path, capsys, learns=True)
+    assert (code, rows["learning"][0]) == (78, "WRONG")
+    assert rows["learning"][1].startswith("the replay buffer: ConfigError: SAC_DETERMINISTIC is 1")
+
+
+def test_demonstrations_that_need_too_much_memory_are_wrong(tmp_path, capsys, monkeypatch):
+    recorder = Recorder(tmp_path / "demos")
+    recorder.reset(np.zeros(1))
+    recorder.step([0.5], np.ones(1), 1.0, True, False)
+    monkeypatch.setattr(learner_demonstrations, "MAX_BYTES", 10)
+    code, rows = checked(tmp_path, capsys, demonstrations="demos")
+    assert (code, rows["demonstrations"][0]) == (78, "WRONG")
+    assert re.match(r"ConfigError: The demonstrations need \d+ bytes", rows["demonstrations"][1])
+
+
+def test_the_horizon_of_a_time_aware_task_is_no_time_limit(tmp_path, capsys, monkeypatch):
+    body = f"{PARAMS}\n    time_aware = True\n"
+    monkeypatch.setattr(sys.modules[__name__], "PARAMS", body)
+    code, rows = checked(tmp_path, capsys)
+    assert (code, rows["time limit"][0]) == (0, "ok")
+    assert rows["time limit"][1].startswith("6 episodes of 20 steps, 6 with discount 0 at the end")
+    code, rows = checked(tmp_path, capsys, "limit", horizon=30)  # at 20 steps, before the horizon
+    assert (code, rows["time limit"][0]) == (0, "note")
+
+
+STEP_SECS = 0.02
+
+
+@pytest.mark.parametrize(
+    ("body", "num_at_once", "per_step"),
+    [
+        ("", 1, 1),
+        ("    envs_per_worker = 3\n", 3, 1),
+        (WORLD.replace("num_agents=3", "num_agents=3, ends=0.0, limit=20"), 3, 3),
+    ],
+)
+def test_the_speed_is_that_of_all_agents_of_a_simulator(
+    tmp_path, capsys, monkeypatch, body, num_at_once, per_step
+):
+    monkeypatch.setattr(sys.modules[__name__], "PARAMS", f"{PARAMS}\n{body}")
+    stepped = own_arrays.step
+
+    def step(*arguments):
+        time.sleep(STEP_SECS)
+        return stepped(*arguments)
+
+    monkeypatch.setattr(rollouts.own_arrays, "step", step)
+    _, rows = checked(tmp_path, capsys)
+    found = re.match(r"(\d+) env steps/s: simulator (\S+) ms", rows["speed"][1])
+    assert per_step / STEP_SECS / 3 < float(found[1]) <= per_step / STEP_SECS
+    assert 1e3 * STEP_SECS / per_step <= float(found[2]) < 3 * 1e3 * STEP_SECS / per_step
+    text = f"{num_at_once} environments or agents act side by side"
+    assert rows.get("worker") == (None if num_at_once == 1 else ("ok", text))
+
+
+def test_a_worker_needs_the_memory_of_all_of_its_environments(tmp_path, monkeypatch):
+    (tmp_path / "params.py").write_text(PARAMS)
+    config = {"horizon": 20}
+    params = load_params(tmp_path / "params.py", config, ["TrainParams.envs_per_worker = 12"])
+    gin.clear_config()
+    made = []
+
+    def make(*arguments):
+        made.append(make_collect_environment(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(environment_check, "make_collect_environment", make)
+    monkeypatch.setattr(environment_check.memory, "own_mb", lambda: 100.0 + 20 * len(made))
+    looked = environment_check.EnvironmentCheck(params, 20, Curriculum({}), 1)
+    monkeypatch.setattr(looked, "_try_to_learn", lambda made: None)
+    with contextlib.closing(looked):
+        looked.run(lambda step: None)
+    assert len(made) == 2
+    assert looked.measured.worker_own_mb == 100 + 12 * 20
 
 
 def test_set_state_gets_every_value_of_the_curriculum(tmp_path, capsys):

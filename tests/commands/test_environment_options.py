@@ -98,6 +98,23 @@ def test_values_are_python_literals_else_strings(folder):
     assert str(parsed.wrappers[1]) == "own_wrappers.Scaled:0.5, name='fast'"
 
 
+def test_infinity_is_written_as_python_reads_it(folder):
+    flags = {
+        "env_kwargs": ["g=1e999", "render_mode=rgb_array"],
+        "wrap": ["own_wrappers:Scaled:-1e999,name=(1e999,[2.5,{'a':-1e999}])"],
+    }
+    project("Pendulum-v1", **flags)
+    environment, _ = environment_of()
+    assert environment.gym.unwrapped.g == float("inf")
+    assert environment.gym.factor == -float("inf")
+    assert environment.gym.name == (float("inf"), [2.5, {"a": -float("inf")}])
+    given = EnvironmentOptions.parse(**flags)
+    texts = given.flags()
+    assert texts["--env_kwargs"] == "g=1e309 render_mode='rgb_array'"
+    read = EnvironmentOptions.parse(texts["--env_kwargs"].split(), [texts["--wrap"]])
+    assert read == given  # so that a resume with what is shown goes on
+
+
 def test_all_options_are_in_the_files(folder):
     variables = project(
         "Pendulum-v1", env_kwargs=["g=5.0", "render_mode=rgb_array"], horizon=50, workers=4,

@@ -6,16 +6,18 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces as of
+from tf_agents.specs import array_spec
 
 from tfagents_system.commands.environment_ids import EnvironmentId
 from tfagents_system.commands.environment_options import EnvironmentOptions
-from tfagents_system.commands.environment_trial import try_environment
+from tfagents_system.commands.environment_trial import LEAST_SIDE, try_environment
 from tfagents_system.commands.new import new
 from tfagents_system.commands.templates import params_text
 from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.data import images
 
 
 @pytest.fixture
@@ -57,6 +59,31 @@ def test_a_trial_tells_what_actions_are(folder, actions, observations, is_discre
         is_discrete=is_discrete,
         is_one_vector=is_one_vector,
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "is_image"),
+    [
+        ((84, 84, 3), np.float32, True),
+        ((3, 84, 84), np.float64, True),
+        ((84, 84), np.float32, False),  # which networks see as a vector, but for uint8
+        ((84, 84), np.uint8, True),
+        ((8, 8, 3), np.float32, False),  # tiny
+        ((84, 84, 17), np.float32, False),
+        ((84, 84, 3), np.int32, False),
+    ],
+)
+def test_images_are_what_networks_see_as_such(folder, shape, dtype, is_image):
+
+    class Sees(gymnasium.Env):
+        action_space, observation_space = of.Box(-1, 1, (1,)), of.Box(0, 1, shape, dtype)
+
+    gymnasium.register("Sees-v0", entry_point=Sees)
+    tried = try_environment(EnvironmentId("gymnasium", "Sees-v0", 500))
+    assert tried.observes_image == is_image
+    spec = array_spec.ArraySpec(shape, dtype)
+    is_tiny = sorted(shape)[-2] < LEAST_SIDE
+    assert is_image == (images.is_image(spec) and not is_tiny)
 
 
 class Camera(gymnasium.Env):

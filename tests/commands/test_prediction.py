@@ -1,10 +1,15 @@
 """Arithmetic of the prediction, by hand."""
 
 import dataclasses
+import math
+import types
 
 import pytest
 
+from tfagents_system.commands import forecast
 from tfagents_system.commands.check_rows import busy_rows
+from tfagents_system.commands.learner_speed import LearnerSpeed
+from tfagents_system.commands.measurements import Measured
 from tfagents_system.commands.prediction import (
     Allotment,
     Speeds,
@@ -12,7 +17,10 @@ from tfagents_system.commands.prediction import (
     predict,
     workers_worth_having,
 )
+from tfagents_system.core.process import cgroups, cpus
+from tfagents_system.core.settings.variables import Settings
 from tfagents_system.data.item_layout import ItemLayout
+from tfagents_system.launch.local import places
 from tfagents_system.train_params_base import TrainParamsBase
 
 ROW_BYTES = 40
@@ -104,6 +112,49 @@ def test_workers_are_worth_having_until_something_else_is_slower():
     computing = dataclasses.replace(SPEEDS, env_step_cpu=0.02)
     two = dataclasses.replace(ALLOTMENT, num_cpus=2)
     assert workers_worth_having(WORK, computing, two) == 2  # 85.35 s for any number from 2 on
+
+
+@pytest.mark.parametrize("quota", [math.inf, 2.0])
+def test_programs_are_placed_as_those_of_the_run(monkeypatch, quota):
+    monkeypatch.setattr(cgroups, "cpu_quota", lambda: quota)
+    for module in (places, cpus):
+        monkeypatch.setattr(module, "available_cpus", lambda: tuple(range(8)))
+    asked = []
+
+    def measured(environ, cpus, num_threads, program_environ):
+        asked.append((len(cpus), num_threads))
+        return LearnerSpeed(0.004, 0.006, 10.0, 100.0, 300.0, "float32")
+
+    monkeypatch.setattr(forecast, "measure_learner", measured)
+    params = Params({"horizon": 100})
+    made = types.SimpleNamespace(layout=ItemLayout.from_settings(params), row_bytes=ROW_BYTES)
+    environ = {"SAC_EXP_NAME": "a", "SAC_PARAMS": "p.py", "SAC_CONFIG": "c.json"}
+    settings = Settings.from_environ(environ)
+    found = forecast.make_forecast(
+        settings, environ, params, made, Measured(step_secs=0.02, cpu_secs=0.01, episode_length=9)
+    )
+    # Of 8 CPUs, the learner has 2 and the replay server 1. A quota of 2 is shared: the programs,
+    # which need a CPU each, may run on all 8, of which 2 work at a time.
+    is_limited = quota == 2.0
+    allotment = found.allotment
+    assert (allotment.num_cpus, allotment.shares) == ((2, True) if is_limited else (8, False))
+    assert allotment.num_workers == (1 if is_limited else 8 - 2 - 1)
+    assert allotment.replay_cpus == (2 if is_limited else 1)
+    assert asked == [(8, 2) if is_limited else (2, 2)]
+    assert ("CPUs" in found.prediction.needs) == is_limited
+
+
+def test_agents_of_one_simulator_share_its_leaks():
+    learner = LearnerSpeed(0.004, 0.006, 10.0, 100.0, 300.0, "float32")
+    rows = {}
+    for num_slots in (1, 4):
+        measured = Measured(num_slots, episode_length=10, leak_mb=1.0, worker_own_mb=50.0)
+        rows[num_slots] = forecast._memory_row(
+            forecast.Forecast(WORK, SPEEDS, ALLOTMENT, learner), measured
+        ).value
+    # 5,000 env steps are 500 episodes, with 1 MB each, or of 4 agents at once.
+    assert "leaks of the environments 500.0 MB" in rows[1]
+    assert f"leaks of the environments {500 / 4} MB" in rows[4]
 
 
 def test_speeds_measured_beside_other_programs_say_so():

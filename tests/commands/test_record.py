@@ -101,6 +101,40 @@ def test_a_python_file_may_be_the_policy(files, tmp_path, capsys):
     ]
 
 
+LIMITED = """
+import gymnasium
+import numpy as np
+from tfagents_system.environments import gymnasium_adapter
+from tfagents_system.train_params_base import TrainParamsBase
+
+class Limiter(gymnasium.Wrapper):
+    "Takes half of each action, but in every third env step."
+
+    def reset(self, **kwargs):
+        self.num_steps = 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action):
+        self.num_steps += 1
+        taken = action if self.num_steps % 3 == 0 else np.float32(action / 2)
+        observation, reward, terminated, truncated, info = self.env.step(taken)
+        reported = {} if self.num_steps % 3 == 0 else {"action": taken}
+        return observation, reward, terminated, truncated, info | reported
+
+class TrainParams(TrainParamsBase):
+    def env_ctor(self, *args, seed=None, **kwargs):
+        return Limiter(gymnasium.make("Pendulum-v1", render_mode="rgb_array"))
+"""
+
+
+def test_actions_are_those_that_were_taken(files, tmp_path):
+    files["params"].write_text(LIMITED)
+    record(policy=tmp_path / "swings.py", num_episodes=2, output=tmp_path / "demos", **files)
+    for episode in read_demonstrations(tmp_path / "demos"):
+        sizes = np.abs(episode.actions["action"][:, 0])
+        np.testing.assert_array_equal(sizes, ([2 / 2, 2 / 2, 2] * 7)[:20])
+
+
 def test_a_check_names_what_does_not_fit(files, tmp_path, capsys):
     output = tmp_path / "demos"
     record(policy=tmp_path / "swings.py", num_episodes=1, output=output, **files)

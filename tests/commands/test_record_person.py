@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from commands.test_record import LIMITED
 from commands.test_record import files as files
 from films.test_window import display as display
 
@@ -106,6 +107,16 @@ def test_a_gamepads_stick_acts_and_buttons_end_and_drop(played, files, tmp_path,
     # Before and after each of two env steps, then of the dropped and the unfinished episodes.
     assert len(window.frames) >= 3
     assert window.frames[0].shape == (500, 500, 3)
+
+
+def test_what_a_limiter_has_taken_is_recorded(played, files, tmp_path):
+    files["params"].write_text(LIMITED)
+    stick = {"axis0pos": 0.25}
+    played([{}, stick, stick, stick, stick, {**stick, "button7": 1.0}])  # two env steps
+    output = tmp_path / "demos"
+    record(gamepad=True, keys=("button7=end",), output=output, num_episodes=1, **files)
+    (episode,) = read_demonstrations(output)
+    np.testing.assert_allclose(episode.actions["action"], [[0.25 * 2 / 2]] * 2)
 
 
 def test_contradictory_arguments_are_refused(files, tmp_path, monkeypatch):

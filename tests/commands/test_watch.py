@@ -1,9 +1,12 @@
 """The screen of `sac watch`."""
 
 import csv
+import io
 
+import pytest
 from report_fakes import learner_report, mirror_report, replay_report, worker_report
 from rich.console import Console
+from rich.live import Live
 from run_files import write_run
 
 from tfagents_system.commands.dashboard import Dashboard, last_errors, sparkline, who_waits
@@ -89,6 +92,32 @@ def test_screen_shows_the_course_of_the_success_rate_if_there_is_one(tmp_path):
     assert f"success      ▁█  0% … {3 / 4:.0%}" in text
     paths = write_run(tmp_path / "leg", [1])
     assert "success" not in text_of(Dashboard(paths).draw(snapshot_of(learner_report())))
+
+
+def test_a_terminal_that_is_too_low_shows_all_but_the_last_programs(tmp_path):
+    paths = write_run(tmp_path / "arm", [1, 2])
+    paths.stdout("worker_3").parent.mkdir(exist_ok=True)
+    paths.stdout("worker_3").write_text("ValueError: no such leg\n")
+    dashboard = Dashboard(paths)
+    screen = dashboard.draw(snapshot_of(learner_report(), *map(worker_report, range(60))))
+    output = io.StringIO()
+    console = Console(width=200, height=20, file=output, force_terminal=True)
+    with Live(screen, console=console, auto_refresh=False) as live:
+        live.refresh()
+        shown = output.getvalue()
+    assert "worker_0 " in shown and "worker_59" not in shown
+    for text in ("evaluations", "ValueError: no such leg", "No program waits"):
+        assert text in shown
+
+
+@pytest.mark.parametrize("paused", [(), ("collection",), ("learning",)])
+def test_a_pause_is_no_bottleneck(tmp_path, paused):
+    dashboard = Dashboard(ExperimentPaths(tmp_path))
+    for secs in (10.0, 20.0):
+        phases = {"waiting for data": secs}
+        screen = dashboard.draw(snapshot_of(learner_report(phase_secs=phases), paused=paused))
+    advice = "The learner waits for data 100% of the time: collection is the bottleneck"
+    assert (advice in text_of(screen)) == (not paused)
 
 
 def test_screen_shows_what_a_mirror_has_handed_over(tmp_path):

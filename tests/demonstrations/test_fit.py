@@ -58,6 +58,24 @@ def test_misfits_are_named(changes, expected):
         assert text.startswith(beginning)
 
 
+@pytest.mark.parametrize(
+    ("spec", "frame_stack", "shape", "fits"),
+    [
+        (array_spec.ArraySpec([84, 84, 3], np.uint8), 3, [84, 84], True),  # recorded single frames
+        (array_spec.ArraySpec([84, 84, 3], np.uint8), 3, [84, 84, 1], True),
+        (array_spec.ArraySpec([84, 84], np.uint8), 1, [84, 84, 1], True),  # of a stacking buffer
+        (array_spec.ArraySpec([84, 84, 1], np.uint8), 1, [84, 84], True),
+        (array_spec.ArraySpec([84, 84, 3], np.uint8), 1, [84, 84], False),
+        (array_spec.ArraySpec([3], np.float32), 1, [3, 1], False),
+    ],
+)
+def test_gray_frames_fit_with_and_without_an_axis_of_one_channel(spec, frame_stack, shape, fits):
+    arrays = {"observation": np.zeros([3, *shape], spec.dtype), "action": FITTING["action"][:2],
+              "reward": np.zeros(2, np.float32)}  # fmt: skip
+    specs = SPECS._replace(observation=spec, frame_stack=frame_stack)
+    assert (not list(misfits(episode_of(arrays, "terminated"), specs))) == fits
+
+
 def test_a_missing_leaf_is_named():
     arrays = {name: array for name, array in FITTING.items() if name != "observation/arm"}
     assert list(misfits(episode_of(arrays, "terminated"), SPECS)) == ["observation/arm is missing"]

@@ -6,17 +6,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tree
+from fakes import CountingEnv
 from replay_fakes import EpisodeStepEnv, serving
 
+from tfagents_system.assembly import assemble
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.demonstrations.files import read_demonstrations
 from tfagents_system.demonstrations.recorder import Recorder
 from tfagents_system.demonstrations.rows import rows_of
+from tfagents_system.environments.time_left import TimeLeft
+from tfagents_system.learner_demonstrations import held_rows
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import EXPERIENCE_TABLE
+from tfagents_system.train_params_base import TrainParamsBase
 
 HORIZON = 6
 ENDS = [(3, 0.0), (4, 1.0), (9, 0.0), (1, 0.0), (6, 0.0), (2, 1.0)]
@@ -102,6 +107,55 @@ def test_without_padding_short_episodes_are_left_out_as_workers_leave_them_out(t
     assert len(held) == 2 * sum(max(0, length - 4 + 1) for length in lengths)
 
 
+DICT = {"place": tf.TensorSpec([1], tf.float32), "time_left": tf.TensorSpec([1], tf.float32)}
+
+
+@pytest.mark.parametrize(("time_aware", "of_last"), [(True, [1, 1, 0]), (False, [1, 1, 1])])
+@pytest.mark.parametrize("kind", ["vector", "dict"])
+def test_an_episode_that_is_cut_where_no_time_is_left_has_terminated(
+    tmp_path, kind, time_aware, of_last
+):
+    """As workers store it: discount 0 at the horizon of a `time_aware` environment."""
+    shares = [[1], [2 / 3], [1 / 3], [0]]
+
+    def observation(step):
+        if kind == "dict":
+            return {"place": np.float32([5]), "time_left": np.float32(shares[step])}
+        return np.float32([5, *shares[step]])
+
+    recorder = Recorder(tmp_path)
+    for last in (2, 3):  # env steps of the episodes
+        recorder.reset(observation(0))
+        for step in range(1, last + 1):
+            recorder.step([0.0], observation(step), 1.0, False, step == last)
+    spec = DICT if kind == "dict" else tf.TensorSpec([2], tf.float32)
+    codec, layout = step_codec(spec, tf.TensorSpec([1], tf.float32), SINGLE), SINGLE
+    rows = rows_of(read_demonstrations(tmp_path), codec, layout, 1.0, time_aware)
+    windows = [np.stack([c[s : s + layout.window] for s in rows.starts]) for c in rows.columns]
+    discounts = SampleReader(codec, layout).unpack(windows).discount
+    assert discounts.tolist() == [1, 1, *of_last]
+
+
+class TimeAware(TrainParamsBase):
+    time_aware = True
+    actor_fc_layer_params = critic_joint_fc_layer_params = (4,)
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        raise NotImplementedError("it is given")
+
+
+def test_the_rows_of_a_learner_follow_its_settings(tmp_path):
+    params = TimeAware({"horizon": 2})
+    made = assemble(params, TimeLeft(CountingEnv(), 2))
+    recorder = Recorder(tmp_path)
+    recorder.reset(np.float32([0, 1]))
+    recorder.step([0.0], np.float32([1, 1 / 2]), 1.0, False, False)
+    recorder.step([0.0], np.float32([2, 0]), 1.0, False, True)
+    rows = held_rows(read_demonstrations(tmp_path), made, params)
+    windows = [np.stack([c[s : s + made.layout.window] for s in rows.starts]) for c in rows.columns]
+    assert made.reader.unpack(windows).discount.tolist() == [1, 0]
+
+
 def test_frames_are_stacked_whether_the_file_has_single_or_stacked_ones(tmp_path):
     layout = ItemLayout(1, frame_stack=3)
     images = np.arange(5, dtype=np.uint8)[:, None, None, None] * np.ones([1, 12, 12, 1], np.uint8)
@@ -110,7 +164,8 @@ def test_frames_are_stacked_whether_the_file_has_single_or_stacked_ones(tmp_path
     action = tf.TensorSpec([1], tf.float32)
     codec = step_codec(tf.TensorSpec([12, 12, 3], tf.uint8), action, layout)
     reader = SampleReader(codec, layout)
-    for name, observations in (("single", images), ("stacked", stacked)):
+    gray = images[..., 0]  # of an environment without that axis, which stacking adds
+    for name, observations in (("single", images), ("stacked", stacked), ("gray", gray)):
         recorder = Recorder(tmp_path / name)
         recorder.reset(observations[0])
         for step in range(1, 5):
@@ -124,3 +179,16 @@ def test_frames_are_stacked_whether_the_file_has_single_or_stacked_ones(tmp_path
         np.testing.assert_array_equal(transitions.observation, stacked[:-1])
         np.testing.assert_array_equal(transitions.next_observation, stacked[1:])
         assert transitions.discount.tolist() == [1, 1, 1, 0]
+
+
+def test_gray_frames_of_a_stacking_buffer_are_learned_without_stacking(tmp_path):
+    frames = np.arange(4, dtype=np.uint8)[:, None, None] * np.ones([1, 24, 24], np.uint8)
+    recorder = Recorder(tmp_path)
+    recorder.reset(frames[0][..., np.newaxis])
+    for step in range(1, 4):
+        recorder.step([0.0], frames[step][..., np.newaxis], 0.0, step == 3, False)
+    codec = step_codec(tf.TensorSpec([24, 24], tf.uint8), tf.TensorSpec([1], tf.float32), SINGLE)
+    rows = rows_of(read_demonstrations(tmp_path), codec, SINGLE, 1.0)
+    windows = [np.stack([c[s : s + SINGLE.window] for s in rows.starts]) for c in rows.columns]
+    transitions = SampleReader(codec, SINGLE).unpack(windows)
+    np.testing.assert_array_equal(transitions.next_observation, frames[1:])

@@ -1,5 +1,10 @@
+import os
+import subprocess
+import sys
+
 import gym
 import numpy as np
+import pygame
 import pytest
 from tf_agents.environments import utils
 
@@ -258,3 +263,36 @@ def test_pendulum_renders_without_a_display(monkeypatch):
     assert (frame.shape, frame.dtype) == ((500, 500, 3), np.uint8)
     assert frame.min() < frame.max()
     environment.close()
+
+
+@pytest.mark.parametrize("display", ["", ":99"])
+def test_a_film_needs_no_display_and_a_display_that_is_set_may_be_gone(display):
+    script = """
+from tfagents_system.environments import gym_adapter
+
+environment = gym_adapter.load("Pendulum-v1", seed=1)
+environment.reset()
+print(environment.render().shape)
+"""
+    without = ("WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "SDL_AUDIODRIVER")
+    environ = {name: value for name, value in os.environ.items() if name not in without}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environ | {"DISPLAY": display}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1:] == ["(500, 500, 3)"], done.stderr
+
+
+def test_a_window_of_pygame_that_is_there_keeps_its_driver(monkeypatch):
+    for name in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER", "SDL_NO_SIGNAL_HANDLERS"):
+        monkeypatch.setenv(name, "")  # to be as it was in the end
+        monkeypatch.delenv(name)
+    environment = gym_adapter.load("Pendulum-v1", seed=1)
+    environment.reset()
+    monkeypatch.setattr(environment._env.unwrapped, "render", lambda mode: np.zeros((2, 2, 3)))
+    monkeypatch.setattr(pygame.display, "get_init", lambda: True)
+    environment.render()
+    assert "SDL_VIDEODRIVER" not in os.environ
+    monkeypatch.setattr(pygame.display, "get_init", lambda: False)
+    environment.render()
+    assert os.environ["SDL_VIDEODRIVER"] == "dummy"

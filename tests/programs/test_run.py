@@ -19,9 +19,11 @@ from virtual_display import VirtualDisplay, install_xvfb
 from tfagents_system import run
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
+from tfagents_system.core.process.guest import UserCodeError
 from tfagents_system.core.programs.command_line import with_arguments
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.evaluation import evaluator, side_by_side
 from tfagents_system.evaluation.saved_experiment import find_checkpoint
 from tfagents_system.learning.policy_export import PolicyExporter
 
@@ -379,6 +381,94 @@ def test_stop_keeps_the_complete_episodes(exp_dir, capsys):
     assert code == EXIT_STOPPED
     assert [row["length"] for row in episodes(exp_dir)] == ["20"]
     assert "stopped after 1 of 5 episodes\n" in capsys.readouterr().out
+
+
+BREAKS = """
+    num_steps = 0
+
+    def env_ctor(self, *args, seed=None, **kwargs):
+        import gym
+
+        outer = self
+
+        class Breaks(gym.Wrapper):
+            def step(self, action):
+                outer.num_steps += 1
+                if outer.num_steps > 50:  # in the third episode
+                    raise RuntimeError("the motor is gone")
+                return super().step(action)
+
+        return gym_adapter.GymEnvironment(Breaks(gym.make("Pendulum-v1")), seed=seed)
+"""
+
+
+def test_an_error_of_the_simulator_keeps_the_complete_episodes(exp_dir, capsys):
+    ExperimentPaths(exp_dir).params.write_text(PARAMS + BREAKS)
+    with pytest.raises(UserCodeError, match="the motor is gone"):
+        evaluate(exp_dir)
+    rows = episodes(exp_dir)
+    assert [(row["length"], row["video"]) for row in rows] == [
+        ("20", "episode_0.mp4"), ("20", "episode_1.mp4"),
+    ]  # fmt: skip
+    output = capsys.readouterr().out
+    mean = sum(float(row["return"]) for row in rows) / 2
+    assert f"stopped after 2 of 5 episodes\nmean return {mean:.6g}, standard error" in output
+
+
+def test_films_of_an_earlier_evaluation_go_with_its_table(exp_dir):
+    folder = exp_dir / "videos" / "policy_checkpoint_0000000100"
+    evaluate(exp_dir, num_episodes=3)
+    own = [folder / name for name in ("episode_007.mp4", "episode_1.mp4.txt", "my.mp4")]
+    for path in own:
+        path.write_text("mine")
+    kept = {path.name for path in own} | {"episodes.csv"}
+
+    class StopAtOnce:
+        def __bool__(self):
+            return True
+
+    assert evaluate(exp_dir, stop=StopAtOnce(), seed=1) == EXIT_STOPPED
+    assert len(episodes(exp_dir)) == 3  # without a complete episode, nothing is replaced
+    evaluate(exp_dir, num_episodes=1, seed=1)
+    assert [(row["seed"], row["video"]) for row in episodes(exp_dir)] == [("1", "episode_0.mp4")]
+    assert {path.name for path in folder.iterdir()} == kept | {"episode_0.mp4"}
+    evaluate(exp_dir, num_episodes=1, video=False)
+    assert {path.name for path in folder.iterdir()} == kept
+
+
+def test_policies_that_are_replaced_meanwhile_are_read_before(exp_dir, monkeypatch):
+    first, second = "policy_checkpoint_0000000100", "policy_checkpoint_0000000050"
+    paths = ExperimentPaths(exp_dir)
+    evaluate(exp_dir, num_episodes=1, video=False, checkpoint=second)
+    expected = episodes(exp_dir, second)
+    run_episodes = evaluator.run_episodes
+
+    def run_and_replace(*arguments):
+        if (exp_dir / "policies/checkpoints" / second).exists():
+            shutil.rmtree(paths.policy_checkpoint(50))
+        return run_episodes(*arguments)
+
+    monkeypatch.setattr(evaluator, "run_episodes", run_and_replace)
+    assert evaluate(exp_dir, num_episodes=1, checkpoint=first, beside=(second,)) == EXIT_FINISHED
+    assert [row["return"] for row in episodes(exp_dir, second)] == [expected[0]["return"]]
+
+
+def test_a_stop_ends_the_joining_of_films(exp_dir, capsys, monkeypatch):
+    folder = exp_dir / "videos" / "side_by_side" / "0000000100_0000000050"
+    folder.mkdir(parents=True)
+    (folder / "episode_7.mp4").touch()  # of an earlier evaluation
+    joined, is_stopped = side_by_side.join_films, []
+
+    def join(films, path, should_stop):
+        made = joined(films, path, should_stop)
+        is_stopped.append(True)  # in the second film
+        return made
+
+    monkeypatch.setattr(side_by_side, "join_films", join)
+    beside = ("policy_checkpoint_0000000050",)
+    assert evaluate(exp_dir, is_stopped, num_episodes=3, beside=beside) == EXIT_STOPPED
+    assert [path.name for path in folder.iterdir()] == ["episode_0.mp4"]
+    assert capsys.readouterr().out.splitlines()[-1] == "stopped after joining 1 of 3 films"
 
 
 @pytest.mark.system

@@ -121,6 +121,19 @@ def test_a_worker_that_is_stopped_in_an_evaluation_gives_its_ticket_back(tmp_pat
     assert policies.updates[-1] == ["of 8"]
 
 
+def test_a_worker_reports_an_evaluation_before_the_simulator_begins_it(tmp_path):
+    run, reader, seen = make_run(tmp_path), FakeReader(FakeTickets(8, 2)), []
+
+    class SlowEnv(EpisodeStepEnv):
+        def _reset(self):
+            seen.append(read_report(run.paths, "worker_0").phase)
+            return super()._reset()
+
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=SlowEnv())
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert seen == [Phase.EVALUATING] * 3 * 2
+
+
 class FilmedStepEnv(EpisodeStepEnv):
     """`rendered` is the tape of the env steps, of all episodes, of which there is a frame."""
 

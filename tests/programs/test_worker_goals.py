@@ -50,7 +50,7 @@ def test_each_env_step_is_stored_once_and_each_copy_with_a_goal_of_its_episode(t
         worker = make_worker(
             run, adder, reader, environment=environment, stop=StopAt(env, HORIZON * NUM_EPISODES),
             policies=TapePolicies(policy),
-            relabelling=GoalRelabelling(2, "future", np.random.default_rng(0)),
+            relabelling=GoalRelabelling(2, "future", np.random.default_rng(0), time_aware=False),
         )  # fmt: skip
         assert worker.run(no_fill, None) == EXIT_STOPPED
         adder.send()

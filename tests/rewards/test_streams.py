@@ -11,8 +11,10 @@ from tf_agents.agents.random import random_agent
 from tfagents_system.assembly import assemble
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.generations import generation_dir
+from tfagents_system.data.transition import Transition
 from tfagents_system.demonstrations.episode_file import episode_of
 from tfagents_system.demonstrations.rows import rows_of
+from tfagents_system.environments.time_left import TimeLeft
 from tfagents_system.learning.held_samples import random_transitions
 from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.train_params_base import TrainParamsBase
@@ -69,6 +71,19 @@ def test_each_stream_gets_its_rewards_and_terminations_and_learns():
     )  # without the strength
     np.testing.assert_allclose(second.reward[2], 0.5 * streams.signals["rnd"].reward(minibatch()),
                                rtol=0.3)  # after one more small step  # fmt: skip
+
+
+def test_no_return_goes_on_where_no_time_is_left():
+    """Their discounts are those of workers: 0 at the horizon, and at a termination before it."""
+    params = Params(SIGNALS, time_aware=True)
+    streams = assemble(params, TimeLeft(CountingEnv(), 10)).reward_signals
+    observation = tf.constant([[3.0, 0.2], [3.0, 0.2], [3.0, 0.2]])
+    after = tf.constant([[4.0, 0.1], [4.0, 0.1], [4.0, 0.0]])
+    zeros, discount = tf.zeros([3]), tf.constant([1.0, 0.0, 0.0])
+    step = Transition(zeros, observation, observation[:, :1], zeros, discount, after)
+    curiosity, extrinsic, rnd = streams(step)[0].discount.numpy().tolist()
+    assert extrinsic == [1, 0, 0]
+    assert curiosity == rnd == [1, 1, 0]
 
 
 def test_padding_does_not_count():

@@ -2,8 +2,9 @@
 
 Appends its start and end to `tape`, records how it was started in `seen_<name>.json`, then waits to
 be stopped. STUB_<NAME>: crash, wrong (exit code 78), deaf (to every stop), finish (the learner,
-when all have started), superseded (exit code 75, once there is a file `superseded`), unsaved (exit
-code 74, at a stop) or unsavable (at once). STUB_CHILD is a command that every worker gives to a
+when all have started), evaluates (after that, until there is a file `evaluated`), superseded (exit
+code 75, once there is a file `superseded`), unsaved (exit code 74, at a stop) or unsavable (at
+once). STUB_CHILD is a command that every worker gives to a
 shell, as an environment that starts its simulator.
 """
 
@@ -83,7 +84,8 @@ def main(
             raise errors.SupersededError("superseded by number 2")
         if NAME == "learner" and mode == "finish" and num_starts() >= num_services:
             write_json_atomically(paths.finished, {"num_iter": 10})
-        if NAME != "replay" and paths.finished.exists():
+        is_over = mode != "evaluates" or (paths.root / "evaluated").exists()
+        if NAME != "replay" and paths.finished.exists() and is_over:
             tape("finishes")
             return errors.EXIT_FINISHED
         time.sleep(0.02)

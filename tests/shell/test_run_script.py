@@ -1,16 +1,19 @@
+import itertools
 import json
 import os
 import pty
+import re
 import signal
 import termios
 import time
 
 import pytest
-from report_fakes import learner_report, write_report
+from report_fakes import learner_report, worker_report, write_report
 from shell.sandbox import PARAMS, STARTS, TWO
 
 from tfagents_system.core.state.generations import generation_dir
 from tfagents_system.core.state.paths import ExperimentPaths
+from tfagents_system.core.state.reports import Phase
 from tfagents_system.core.waiting import wait_until
 
 
@@ -54,6 +57,61 @@ def test_finished_training_ends_everything_and_says_how_to_go_on(sandbox):
     assert code == 0, err
     assert "Resuming logs/pendulum" in out
     assert "gin bindings in force: TrainParams.num_iter = 20" in out
+
+
+def shorten_last_wait(sandbox, **secs):
+    path = sandbox.project / "tfagents_system/launch/link/last_workers.py"
+    text = path.read_text()
+    for name, value in secs.items():
+        text, count = re.subn(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
+        assert count == 1, name
+    path.write_text(text)
+
+
+def test_a_last_evaluation_may_take_longer_than_anything_else_at_the_end(sandbox):
+    shorten_last_wait(sandbox, TIMEOUT_SECS=1.0)
+    paths = ExperimentPaths(sandbox.exp_dir)
+    run = sandbox.start(**TWO, STUB_LEARNER="finish", STUB_WORKER_0="evaluates")
+    sandbox.await_tape("learner finishes", "worker_1 finishes")
+    write_report(paths, worker_report(1, phase=Phase.FINISHED))
+    deadline = time.monotonic() + 6.0  # and what python takes to start
+    for sequence in itertools.count():
+        if time.monotonic() > deadline:
+            break
+        write_report(paths, worker_report(0, phase=Phase.EVALUATING, sequence=sequence))
+        time.sleep(0.1)
+    assert run.poll() is None
+    assert "worker_0 stops" not in sandbox.tape()
+    (paths.root / "evaluated").touch()
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    assert sandbox.tape()[-2:] == ["worker_0 finishes", "replay stops"]
+    assert "may lack episodes" not in err
+    assert sandbox.alive() == {}
+
+
+def test_a_last_evaluation_that_is_cut_is_reported_and_so_is_a_stop_meanwhile(sandbox):
+    environ = TWO | {"STUB_LEARNER": "finish", "STUB_WORKER_0": "evaluates"}
+    paths = ExperimentPaths(sandbox.exp_dir)
+    run = sandbox.start(**environ)
+    sandbox.await_tape("learner finishes", "worker_1 finishes")
+    time.sleep(1.0)  # it is waiting, without a limit as short as that
+    run.send_signal(signal.SIGTERM)
+    _, err = run.communicate(timeout=60)
+    assert (run.returncode, sandbox.alive()) == (143, {}), err
+    assert "worker_0 stops" in sandbox.tape()
+
+    paths.finished.unlink()
+    shorten_last_wait(sandbox, LONG_STEP_SECS=2.0, TIMEOUT_SECS=3.0)
+    sandbox.set("train_script.sh", LAST_CLOSE_SECS=1)
+    run = sandbox.start(**environ)
+    wait_until(lambda: sandbox.tape().count("learner finishes") == 2, 60, "the end")
+    write_report(paths, worker_report(0, phase=Phase.EVALUATING))
+    write_report(paths, worker_report(1, phase=Phase.FINISHED))
+    _, err = run.communicate(timeout=60)
+    assert (run.returncode, sandbox.alive()) == (0, {}), err
+    assert "may lack episodes: worker_0 (evaluating on here) has been silent for 2 s." in err
+    assert sandbox.tape()[-2:] == ["worker_0 stops", "replay stops"]
 
 
 def test_user_code_works_in_the_folder_where_the_command_is_given(sandbox, tmp_path):

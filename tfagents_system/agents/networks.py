@@ -1,13 +1,14 @@
 """The networks of an agent by name, and functions that evaluate them for losses."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.agents.batch import Batch, Steps, normalized, with_scaled_rewards
+from tfagents_system.agents.own_networks import check_actor, check_critic, check_state_value
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.core.leaves import only
 from tfagents_system.core.nests import Nest
@@ -122,6 +123,8 @@ def make_networks(
     num_critics: int = 2,
     has_target_actor: bool = False,
     has_target_critics: bool = True,
+    num_quantiles: int | None = None,
+    streams: Collection[str] = (),
     state_value: network.Network | None = None,
     summarizer: network.Network | None = None,
     normalizer: Normalizer | None = None,
@@ -140,13 +143,19 @@ def make_networks(
       num_critics: At least 1.
       has_target_actor: Whether targets use actions of a target actor.
       has_target_critics: Whether each critic has a target network.
+      num_quantiles: See `check_critic`.
+      streams: See `check_critic`.
       state_value: See Networks; it has a target network instead of the critics.
       summarizer: See Networks.
       normalizer: See Networks.
       actor_normalizer: See Networks.
       reward_scale: See Networks.
+
+    Raises:
+      ConfigError: If a network of the user's own returns what cannot be trained.
     """
-    target_summarizer = None
+    head, target_summarizer = action_head(action_spec), None
+    check_actor(actor, head)
     if summarizer is not None:
         summarizer.create_variables(observation_spec)
         if has_target_critics or state_value is not None:
@@ -160,11 +169,12 @@ def make_networks(
         if has_target_critics and state_value is None:
             target_critics.append(critic.copy(name=f"target_critic_{index}"))
     for net in critics + target_critics:
-        net.create_variables((observation_spec, action_spec))
+        found = net.create_variables((observation_spec, action_spec))
+        check_critic(found, head, num_quantiles, streams)
     target_state_value = state_value and state_value.copy(name="target_state_value")
     for net in (state_value, target_state_value):
         if net is not None:
-            net.create_variables(observation_spec)
+            check_state_value(net.create_variables(observation_spec))
     target_actor = None
     if has_target_actor:
         target_actor = actor.copy(name="target_actor")
@@ -172,7 +182,7 @@ def make_networks(
     networks = Networks(
         actor,
         critics,
-        action_head(action_spec),
+        head,
         target_actor=target_actor,
         target_critics=target_critics,
         state_value=state_value,

@@ -13,6 +13,7 @@ from tfagents_system.core.programs.params_loader import Run, gin_text
 from tfagents_system.core.state.best_policies import EvaluatedPolicy, add_best_policy, best_policy
 from tfagents_system.core.state.disk import SpaceGuard
 from tfagents_system.core.state.end_request import request_end
+from tfagents_system.core.state.evaluation_claims import claim_evaluation
 from tfagents_system.core.state.files import temporary_name
 from tfagents_system.learning.policy_export import write_policy
 from tfagents_system.policies.newest_policies import Version
@@ -44,6 +45,7 @@ class BestPolicyKeeper:
         """Keeps a `PolicyVersion` if it is the best; call it after each recorded episode.
 
         Writes a complete evaluation, of all programs, to TensorBoard, and decides on `stop_when`.
+        Later episodes of it count for the best policy, but are not told again.
         """
         paths, params = self._run.paths, self._run.params
         rows = evaluation_of(paths, version.train_step)
@@ -51,13 +53,18 @@ class BestPolicyKeeper:
         if len(returns) < params.n_eval_episodes or not all(map(math.isfinite, returns)):
             return
         best, mean = best_policy(paths), mean_of(returns)
-        is_best = best is None or mean > best.mean_return
-        self._summarize(version.train_step, rows, mean)
+        is_better = best is None or mean > best.mean_return
         if reason := reason_to_stop(self._run):
             request_end(paths, reason)
-        if is_best:
+        is_first = claim_evaluation(paths, version.train_step)
+        if is_first:
+            self._summarize(version.train_step, rows, mean)
+        if is_better:
             self._save(version, mean, len(returns))
-        self._tell(version.train_step, rows, mean, is_best)
+        if is_first:
+            # Another program that has found it complete may have saved it already.
+            is_best = is_better or (best is not None and best.train_step == version.train_step)
+            self._tell(version.train_step, rows, mean, is_best)
 
     def _save(self, version: Version, mean: float, num_episodes: int) -> None:
         paths = self._run.paths

@@ -16,6 +16,7 @@ from tfagents_system.environments.goals import (
     check_rewards_agree,
 )
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
+from tfagents_system.environments.time_left import is_used_up
 
 
 class Copy(NamedTuple):
@@ -34,15 +35,25 @@ class GoalRelabelling:
         for copy in relabelling.copies(environment): ...   # after each episode
 
     Reward and end of a copy are the environment's for its goal. If the environment does not tell
-    ends by the goal, a copy keeps its discount.
+    ends by the goal, a copy keeps its discount, as it does if `time_aware` and no time is left.
     Source: Andrychowicz et al. 2017, Hindsight Experience Replay, arXiv:1707.01495.
     """
 
-    def __init__(self, num_copies: int, strategy: HerStrategy, rng: np.random.Generator):
-        """Copies each env step `num_copies` times, with goals by `strategy` that `rng` draws."""
+    def __init__(
+        self,
+        num_copies: int,
+        strategy: HerStrategy,
+        rng: np.random.Generator,
+        time_aware: bool,
+    ):
+        """Copies each env step `num_copies` times, with goals by `strategy` that `rng` draws.
+
+        `time_aware` is the setting of the environment.
+        """
         self._num_copies = num_copies
         self._strategy = strategy
         self._rng = rng
+        self._time_aware = time_aware
         self._judge = GoalJudge()
         self._agrees = False  # known from the first episode
         self._steps: list[tuple[ts.TimeStep, Any, ts.TimeStep]] = []
@@ -87,7 +98,7 @@ class GoalRelabelling:
             desired,
             self._infos * self._num_copies,
         )
-        return _relabelled(self._steps, chosen, desired, judgement)
+        return _relabelled(self._steps, chosen, desired, judgement, self._time_aware)
 
     def _compare(self, environment: Any, achieved: NDArray[Any]) -> None:
         """Compares the rewards of the env steps with the environment's for the same goals."""
@@ -104,13 +115,15 @@ def _relabelled(
     chosen: NDArray[np.intp],
     desired: NDArray[Any],
     judgement: Judgement,
+    time_aware: bool,
 ) -> Iterator[Copy]:
     """Yields copies of all `steps`, one after another, with the goals `desired` [copies x T]."""
     for index, (goal, reward) in enumerate(zip(desired, judgement.rewards, strict=True)):
         place = index % len(steps)
         before, action, after = steps[place]
         discount = after.discount
-        if judgement.is_terminal is not None:
+        is_over = time_aware and is_used_up(after.observation)
+        if judgement.is_terminal is not None and not is_over:
             discount = np.float32(not judgement.is_terminal[index])
         yield Copy(
             before._replace(observation={**before.observation, DESIRED: goal}),

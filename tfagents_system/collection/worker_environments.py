@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.collection import environment_rules
 from tfagents_system.collection.greedy_episodes import GreedyEpisodes
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import Episode, run_episode
@@ -20,7 +21,6 @@ from tfagents_system.collection.slot_environments import (
 )
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.collection.taken_actions import TakenActions
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.core.process.watchdog import Watchdog
 from tfagents_system.core.programs.params_loader import Run
@@ -30,10 +30,8 @@ from tfagents_system.environments.construction import (
     make_collect_environment,
     make_eval_environment,
 )
-from tfagents_system.environments.guest_environment import GuestEnvironment, as_made
 from tfagents_system.environments.headless import draw_unseen
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
-from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
 from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import ActingPolicy
 
@@ -184,14 +182,13 @@ def make_environments(
     collect_env, *others = [ReplaceableEnvironment(make(0), make, watchdog) for make in makers]
     eval_env = ReplaceableEnvironment(make_eval(0), make_eval, watchdog)
     eval_env.pair_with(collect_env)
-    if params.eval_period_itrs and params.env_config.get("curriculum"):
-        _check_keeps_constructed_values(collect_env, eval_env)
-    if others:
-        _check_apart([collect_env, *others], eval_env)
+    every = [environment.current() for environment in (collect_env, *others)]
+    environment_rules.check_apart(params, every, eval_env.current())
     if params.video_period_itrs:
         draw_unseen()
     if collects:
-        num_slots *= _slots_of_simulator(run, [collect_env, *others], eval_env)
+        numbers = [environment.ask(num_slots_of) for environment in (collect_env, *others)]
+        num_slots *= environment_rules.check_slots(params, every, eval_env.current(), numbers)
     collect_observers, *other_observers = [
         StepObservers(params.train_observers_ctor, worker_id, horizon) for _ in range(num_slots)
     ]
@@ -210,76 +207,3 @@ def make_environments(
         others,
         other_observers,
     )
-
-
-def _check_apart(
-    collect: Sequence[ReplaceableEnvironment], evaluation: ReplaceableEnvironment
-) -> None:
-    """Raises ConfigError if environments whose episodes run side by side are one."""
-    name = f"TrainParams.envs_per_worker is {len(collect)}"
-    if len({id(as_made(environment.current())) for environment in collect}) < len(collect):
-        raise ConfigError(
-            f"{name}, but env_ctor has returned the same environment twice; allowed is a new one "
-            "for each call."
-        )
-    if evaluation.shares_with(collect[0]):
-        raise ConfigError(
-            f"{name}, but eval_env_args_kwargs makes an environment of collect_env; allowed is an "
-            "environment of its own, because episodes of collection go on after an evaluation."
-        )
-
-
-def _check_keeps_constructed_values(
-    collect: ReplaceableEnvironment, evaluation: ReplaceableEnvironment
-) -> None:
-    """Raises ConfigError if a curriculum would change the environment of evaluations."""
-    if evaluation.shares_with(collect):
-        raise ConfigError(
-            "The config has a curriculum, and eval_env_args_kwargs makes an environment of "
-            "collect_env; allowed is one of its own, because evaluations keep the values of the "
-            "constructor. Without evaluations, set eval_period_itrs = 0."
-        )
-
-
-def _slots_of_simulator(
-    run: Run, every: Sequence[ReplaceableEnvironment], evaluation: ReplaceableEnvironment
-) -> int:
-    """Returns the number of slots of each environment for collection.
-
-    Raises:
-      ConfigError: If a setting does not go with several.
-    """
-    num_slots, *others = [environment.ask(num_slots_of) for environment in every]
-    if differing := [other for other in others if other != num_slots]:
-        raise ConfigError(
-            f"TrainParams.envs_per_worker is {len(every)}, but env_ctor has returned environments "
-            f"with {num_slots} and {differing[0]} agents; allowed is an equal number."
-        )
-    if num_slots == 1:
-        return 1
-    collect, params = every[0], run.params
-    made = as_made(collect.current())
-    what = f"an environment with {num_slots} environments or agents"
-    settings = {"her_copies": 0, "action_repeat": 1, "frame_stack": 1, "time_aware": False}
-    for name, allowed in settings.items():
-        if (value := getattr(params, name)) != allowed:
-            raise ConfigError(
-                f"TrainParams.{name} is {value}, but env_ctor returns {what}; allowed is {allowed} "
-                "then."
-            )
-    if evaluation.shares_with(collect):
-        raise ConfigError(
-            f"env_ctor returns {what}, and eval_env_args_kwargs makes an environment of "
-            "collect_env; allowed is one of its own, because an evaluation begins all episodes "
-            "anew."
-        )
-    is_wrapped = not isinstance(collect.current(), GuestEnvironment)
-    if isinstance(made, GymnasiumVectorEnvironment) and (
-        params.env_config.get("curriculum") or is_wrapped
-    ):
-        raise ConfigError(
-            "env_ctor returns a vector environment of gymnasium. It can have no curriculum, no "
-            "masks of actions, and no image_layouts, entity_observations, goal_observations or "
-            'goal_conditioning_type = "none"; set envs_per_worker, and return a single environment.'
-        )
-    return num_slots

@@ -108,7 +108,9 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
 
     train_params = load_params(settings.params, env_config, settings.gin_bindings)
     curriculum = curriculum_of(train_params, env_config, settings.config)
-    looked = EnvironmentCheck(train_params, env_config["horizon"], curriculum, num_episodes)
+    looked = EnvironmentCheck(
+        train_params, env_config["horizon"], curriculum, num_episodes, settings.deterministic
+    )
     longest = settings.env_timeout_secs or ENV_TIMEOUT_SECS
     watching = GUEST.watching(longest)
     with watching, contextlib.closing(looked), progress_bar(*STEPS) as begin:
@@ -160,6 +162,7 @@ def _demonstration_rows(params: Params, file: pathlib.Path, made: Any) -> list[R
         check_fit,
         check_has_rewards,
         demonstration_paths,
+        held_rows,
     )
 
     try:
@@ -167,6 +170,8 @@ def _demonstration_rows(params: Params, file: pathlib.Path, made: Any) -> list[R
         episodes = list(itertools.chain(*map(read_demonstrations, paths)))
         check_fit(episodes, made, params.env_config["horizon"])
         check_has_rewards(episodes, params, made)
+        if episodes:
+            held_rows(episodes, made, params)
     except ConfigError as error:
         return [Row("demonstrations", "WRONG", explained(error), "No run could start.")]
     num_steps = sum(episode.length for episode in episodes)

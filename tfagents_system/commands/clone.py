@@ -174,7 +174,7 @@ def _imitate(
     _check_can_go_on(made.agent.algorithm)
     check_fit([*split.learned, *split.held_out], made, params.env_config["horizon"])
     learned, held_out = (
-        held_rows(episodes, made, params.discount) if episodes else None for episodes in split
+        held_rows(episodes, made, params) if episodes else None for episodes in split
     )
     assert learned is not None  # `_split` leaves some
     imitation = Imitation(

@@ -63,10 +63,9 @@ class Dashboard:
         parts: list[RenderableType] = [
             Text(printable(self._paths.root.name), style="bold"),
             Text(status_line(snapshot)),
-            _programs(snapshot, shares),
         ]
         is_offline = snapshot.learner is not None and snapshot.learner.offline
-        if snapshot.is_running and not is_offline:
+        if snapshot.is_running and not is_offline and not snapshot.paused:
             parts.append(Text(who_waits(shares)))
         parts += [Text(printable(line)) for line in self._evaluations()]
         if numbers := newest_numbers(snapshot.workers):
@@ -74,7 +73,8 @@ class Dashboard:
         parts += [Text(fact) for fact in facts(snapshot)]
         parts += [Text(f"mirrored to  {address}") for address in mirror_addresses(self._paths)]
         parts += [Text(error, style="red") for error in last_errors(self._paths)]
-        return Group(*parts)
+        # Last, because a terminal cuts what does not fit, and there may be hundreds.
+        return Group(*parts, _programs(snapshot, shares))
 
     def _evaluations(self) -> list[str]:
         """Returns the line of the returns, and that of the success rate if there is one."""

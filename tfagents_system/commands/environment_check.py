@@ -1,11 +1,9 @@
 """Steps environments as a worker does, and reports what is right and wrong with them."""
 
-import collections
-import dataclasses
 import functools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,16 +11,21 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.assembly import Assembly, assemble
+from tfagents_system.collection import environment_rules as rules
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.rollouts import Episode, run_episode
+from tfagents_system.collection.slot_environments import num_slots_of
 from tfagents_system.commands import environment_probes as probes
 from tfagents_system.commands.check_rows import Row, Verdict, explained
+from tfagents_system.commands.ends_check import check_ends, check_success
 from tfagents_system.commands.goals_check import check_goals
+from tfagents_system.commands.measurements import Measured, acting_secs
 from tfagents_system.commands.observations_check import check_observations
 from tfagents_system.commands.sharing_check import check_sharing
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer, mean_of
 from tfagents_system.core.process import memory
-from tfagents_system.core.seeds import derive_seed
+from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import own_arrays
@@ -34,51 +37,40 @@ from tfagents_system.environments.construction import (
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.guest_environment import as_made
 from tfagents_system.environments.remarks import remarks_on
-from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy
+from tfagents_system.policies.acting import ActingPolicy, AgentPolicies, RandomPolicy, SlotPolicy
 
 STEPS = MAKING, RANDOM, GREEDY, PROBING, LEARNING = (
     "making the environments", "random episodes", "greedy episodes", "curriculum, film, seeds",
     "policies, a train step",
 )  # fmt: skip
 MAX_SECS = 20.0  # seconds of random episodes, and again of greedy ones
-MIN_SUSPICIOUS = 3  # terminated episodes of equal length
-SMALL_LEAK_MB = 0.1  # per episode; allocators keep less
-
-
-@dataclasses.dataclass
-class Measured:
-    """Measurements of a worker for the prediction."""
-
-    step_secs: float = 0.0  # per collected env step: simulator, policy, packing
-    cpu_secs: float = 0.0  # CPU time of that
-    greedy_step_secs: float = 0.0  # per env step of an evaluation
-    episode_length: float = 0.0  # env steps, mean
-    leak_mb: float = 0.0  # per episode
-    worker_own_mb: float = 0.0  # memory of a program with environments and agent, without libraries
-
-    @property
-    def has_leak(self) -> bool:
-        """Whether episodes leak more memory than an allocator keeps."""
-        return self.leak_mb >= SMALL_LEAK_MB
 
 
 class EnvironmentCheck:
-    """The collect and the eval environment of worker 0.
+    """The environments of worker 0; of several for collection, two.
 
     check = EnvironmentCheck(params, horizon, curriculum, num_episodes)
     check.run(begin); check.rows; check.measured; check.made   # None if it cannot be trained
     """
 
-    def __init__(self, params: Params, horizon: int, curriculum: Curriculum, num_episodes: int):
+    def __init__(
+        self,
+        params: Params,
+        horizon: int,
+        curriculum: Curriculum,
+        num_episodes: int,
+        is_deterministic: bool = False,
+    ):
         """Makes nothing yet; later runs `num_episodes` with each policy, or as time allows."""
         self.rows: list[Row] = []
-        self.measured = Measured()
+        self.measured = Measured(num_simulators=params.envs_per_worker)
         self.made: Assembly | None = None
         self.environment: py_environment.PyEnvironment  # the collect environment
         self._params, self._horizon, self._curriculum = params, horizon, curriculum
-        self._num_episodes = num_episodes
+        self._num_episodes, self._is_deterministic = num_episodes, is_deterministic
         self._episodes: list[Episode] = []
         self._memory: list[float] = []  # MB, after each episode
+        self._num_evaluated = 1  # episodes at once
         self._numbers = InfoNumbers(params.log_info)
         self._timer = PhaseTimer("starting")
 
@@ -95,8 +87,7 @@ class EnvironmentCheck:
             return
         if self._run_episodes(begin):
             self.rows.append(probes.check_rewards(self._examiner))
-            self._judge_ends()
-            self._judge_success()
+            self.rows += self._judge_ends()
             self.rows += probes.check_info(self.environment, self._numbers, self._episodes)
             self._judge_speed()
             self._judge_memory()
@@ -120,12 +111,12 @@ class EnvironmentCheck:
         except ImportError as error:  # Reverb is only for Linux
             self._add("learning", "note", f"not tried: {error}", "Training needs that package.")
             return
-        policy = self._collect_policy
-        self.rows.append(check_learning(self._params, made, self.environment, policy))
+        arguments = self._params, made, self.environment, self._collect_policy
+        self.rows.append(check_learning(*arguments, self._is_deterministic))
 
     def close(self) -> None:
         """Closes the environments that were made."""
-        for name in ("_eval_environment", "environment"):
+        for name in ("_eval_environment", "_second_environment", "environment"):
             if hasattr(self, name):
                 close_environment(getattr(self, name))
 
@@ -136,6 +127,11 @@ class EnvironmentCheck:
         seed_global_generators(functools.partial(derive_seed, probes.SEED))
         try:
             self.environment = make_collect_environment(self._params, probes.seed_of(0))
+            if self.measured.num_simulators > 1:
+                before = memory.own_mb()
+                seed = derive_seed(probes.seed_of(0), SeedPurpose.SLOT, index=1)
+                self._second_environment = make_collect_environment(self._params, seed)
+                self._simulator_mb = max(memory.own_mb() - before, 0.0)
             self._eval_environment = make_eval_environment(
                 self._params, probes.seed_of(1), 0, self.environment
             )
@@ -147,6 +143,31 @@ class EnvironmentCheck:
         takes_vectors = self._params.preprocessing_combiner is None
         for remark in remarks_on(self.environment, takes_vectors):
             self._add(remark.what, "note", remark.text, remark.advice)
+        return self._check_slots()
+
+    def _check_slots(self) -> bool:
+        """Checks as a worker does that its environments go together."""
+        every, measured = [self.environment], self.measured
+        if hasattr(self, "_second_environment"):
+            every.append(self._second_environment)
+        try:
+            rules.check_apart(self._params, every, self._eval_environment)
+            numbers = [num_slots_of(environment) for environment in every]
+            evaluated = num_slots_of(self._eval_environment)
+            self._num_evaluated = min(evaluated, max(1, self._params.n_eval_episodes))
+            measured.num_slots = rules.check_slots(
+                self._params, every, self._eval_environment, numbers
+            )
+            if self._is_deterministic:
+                rules.check_lock_step(measured.num_at_once)
+        except ConfigError as error:
+            self._add("worker", "WRONG", str(error), "Every worker would end with this.")
+        except Exception as error:
+            self._add("worker", "WRONG", explained(error), "No worker could start.")
+            return False
+        else:
+            if (number := measured.num_at_once) > 1:
+                self._add("worker", "ok", f"{number} environments or agents act side by side")
         return True
 
     def _set_up_acting(self) -> None:
@@ -168,7 +189,7 @@ class EnvironmentCheck:
             shown += f"; the actor sees {of_actor}, only critics see {', '.join(names)}"
         self._add("specs", "ok", shown)
         self.rows += check_observations(self.environment.observation_spec(), self._params)
-        self._greedy: ActingPolicy = policies.greedy
+        self._greedy: SlotPolicy = policies.greedy
         self._collect_policy: ActingPolicy = policies.collect
         self.made = made
 
@@ -227,67 +248,45 @@ class EnvironmentCheck:
             for phase in ("env step", "acting", "writing", "looking")
         }
         cpu_secs -= secs.pop("looking")
-        measured = self.measured
         if policy is self._greedy:  # as fast as the collect policy
-            measured.step_secs = sum(secs.values())
-            measured.cpu_secs = min(max(cpu_secs, 0.0), measured.step_secs)
-            measured.greedy_step_secs = secs["env step"] + secs["acting"]
-            self._env_step_secs = secs["env step"]
+            self._measure(secs, cpu_secs)
+        else:
+            self._simulator_secs = secs["env step"]
         mean = f"mean return {mean_of(returns):.5g}" if returns else "none complete"
         cut = "" if len(returns) == self._num_episodes else f", cut after {MAX_SECS:g} s"
         self._add(what, "ok", f"{len(returns)} episodes, {num_steps} env steps, {mean}{cut}")
 
-    def _judge_ends(self) -> None:
-        ends = collections.Counter((e.length, e.is_terminal) for e in self._episodes)
-        if not ends:
-            advice = "Workers cut episodes after the horizon, with discount 1, in any case."
-            self._add("time limit", "note", "no episode ended while this looked", advice)
-            self.measured.episode_length = self._horizon
-            return
-        lengths = sorted({length for length, _ in ends})
-        self.measured.episode_length = statistics.fmean(e.length for e in self._episodes)
-        num_terminal = sum(n for (_, is_terminal), n in ends.items() if is_terminal)
-        limits = [length for length, is_terminal in ends if not is_terminal]
-        shown = f"{lengths[0]}" + (f" to {lengths[-1]}" if len(lengths) > 1 else "")
-        value = (f"{len(self._episodes)} episodes of {shown} steps, {num_terminal} with discount 0 "
-                 f"at the end; the horizon is {self._horizon}")  # fmt: skip
-        if not self._examiner.num_ends:
-            value += ", which ended them all"
-        if lengths == [1] and self._horizon > 1:
-            advice = ("An episode is over after its first step: there is no future to learn of. If "
-                      "the task is longer, look at what ends it.")  # fmt: skip
-            self._add("time limit", "note", value, advice)
-        elif num_terminal >= MIN_SUSPICIOUS and not limits and len(lengths) == 1 < lengths[0]:
-            advice = (
-                "All ended at one length with discount 0. If that is a time limit, its last step "
-                "must have discount 1, or values are learned that are too low: "
-                "docs/environments.md#time-limits. If the task ends there, all is well."
-            )
-            self._add("time limit", "note", value, advice)
-        elif any(length < self._horizon for length in limits):
-            advice = (f"Set horizon to {max(limits)}: the replay buffer and iterations are counted "
-                      "in episodes of horizon steps.")  # fmt: skip
-            self._add("time limit", "note", value, advice)
-        else:
-            self._add("time limit", "ok", value)
+    def _measure(self, secs: Mapping[str, float], cpu_secs: float) -> None:
+        measured = self.measured
+        simulator, acting = secs["env step"], secs["acting"]
+        if measured.num_slots > 1:  # the eval environment may have another number
+            simulator = self._simulator_secs
+        if measured.num_at_once > 1:
+            time_step = own_arrays.reset(self._eval_environment)
+            acting = acting_secs(self._greedy, time_step, measured.num_at_once)
+        measured.take_speed(secs, cpu_secs, self._num_evaluated, simulator, acting)
 
-    def _judge_success(self) -> None:
-        faults = [e.success_fault for e in self._episodes if e.success_fault]
-        if faults:
-            self._add("success", "note", faults[0], "Report True or False in the last step's info.")
+    def _judge_ends(self) -> list[Row]:
+        lengths = [episode.length for episode in self._episodes]
+        self.measured.episode_length = statistics.fmean(lengths) if lengths else self._horizon
+        num_ends, is_time_aware = self._examiner.num_ends, self._params.time_aware
+        row = check_ends(self._episodes, self._horizon, num_ends, is_time_aware)
+        return [row, *check_success(self._episodes)]
 
     def _judge_speed(self) -> None:
         measured = self.measured
-        overhead = 1e3 * (measured.step_secs - self._env_step_secs)
+        overhead = 1e3 * (measured.step_secs - measured.simulator_secs)
         value = (
             f"{1 / measured.step_secs:.0f} env steps/s: simulator "
-            f"{1e3 * self._env_step_secs:.3g} ms, policy and packing {overhead:.3g} ms a step"
+            f"{1e3 * measured.simulator_secs:.3g} ms, policy and packing {overhead:.3g} ms a step"
         )
         self._add("speed", "ok", value)
 
     def _judge_memory(self) -> None:
         measured = self.measured
         measured.worker_own_mb = memory.own_mb()
+        if (num_others := measured.num_simulators - 2) > 0:  # that the check has not made
+            measured.worker_own_mb += num_others * self._simulator_mb
         growth = [b - a for a, b in zip(self._memory[1:], self._memory[2:], strict=False)]
         measured.leak_mb = statistics.median(growth) if growth else 0.0
         value = f"{measured.leak_mb:.3f} MB more per episode (median of {len(growth)})"

@@ -29,8 +29,8 @@ class WrapperCall:
     @property
     def arguments(self) -> str:
         """The arguments as Python has them: 4, stack=True."""
-        named = (f"{name}={value!r}" for name, value in self.kwargs.items())
-        return ", ".join([*map(repr, self.args), *named])
+        named = (f"{name}={literal(value)}" for name, value in self.kwargs.items())
+        return ", ".join([*map(literal, self.args), *named])
 
     def __str__(self) -> str:
         """Returns the text for --wrap."""
@@ -76,7 +76,7 @@ class EnvironmentOptions:
         """Returns each flag that was given, with its value in one spelling."""
         texts = {
             "--env_kwargs": " ".join(
-                f"{name}={self.kwargs[name]!r}" for name in sorted(self.kwargs)
+                f"{name}={literal(self.kwargs[name])}" for name in sorted(self.kwargs)
             ),
             "--wrap": " ".join(map(str, self.wrappers)),
             "--horizon": str(self.horizon or ""),
@@ -90,6 +90,23 @@ class EnvironmentOptions:
                 "--sampler": str(self.mlagents.sampler or ""),
             }
         return {flag: text for flag, text in texts.items() if text}
+
+
+def literal(value: Any) -> str:
+    """Returns the Python literal of a value that was read from one, which `repr` is not of 1e999.
+
+    That is infinity, whose `repr` is a name that nothing defines.
+    """
+    if isinstance(value, float | complex):
+        return ast.unparse(ast.Constant(value))
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{literal(key)}: {literal(of)}' for key, of in value.items())}}}"
+    if isinstance(value, list | tuple | set) and value:
+        parts = ", ".join(map(literal, value))
+        if isinstance(value, list):
+            return f"[{parts}]"
+        return f"{{{parts}}}" if isinstance(value, set) else f"({parts}{',' * (len(value) == 1)})"
+    return repr(value)
 
 
 def sources_of(

@@ -26,6 +26,7 @@ ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class na
 # Pixels; as LEAST_CLEAR_SIDE of data/images.py, which imports TensorFlow. Smaller grids of uint8,
 # such as MiniGrid's, are learned with the settings of vectors.
 LEAST_SIDE = 20
+MOST_CHANNELS = 16  # of floats, as there
 _GYM = "gymnasium", "gym", "pybullet"
 # The base class of the wrappers, which depends on what makes the environment.
 _BASES = {
@@ -241,12 +242,19 @@ def _kinds(space: Any) -> set[str]:
 
 
 def _has_image(space: Any) -> bool:
-    """Returns whether a space is, or has, images that learning sees as such: uint8, not tiny."""
+    """Returns whether a space is, or has, images that learning sees as such, and not tiny ones.
+
+    Floats are images with three axes, as in data/images.py.
+    """
     if parts := _parts(space):
         return any(map(_has_image, parts))
-    if type(space).__name__ != "Box" or str(space.dtype) != "uint8":
+    if type(space).__name__ != "Box" or len(space.shape) not in (2, 3):
         return False
-    return len(space.shape) in (2, 3) and sorted(space.shape)[-2] >= LEAST_SIDE
+    if str(space.dtype) != "uint8":
+        is_image = str(space.dtype).startswith("float") and len(space.shape) == 3
+        if not is_image or min(space.shape[0], space.shape[-1]) > MOST_CHANNELS:
+            return False
+    return sorted(space.shape)[-2] >= LEAST_SIDE
 
 
 def _parts(space: Any) -> list[Any]:

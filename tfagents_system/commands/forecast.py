@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from tfagents_system.assembly import Assembly
 from tfagents_system.commands.check_rows import Row
-from tfagents_system.commands.environment_check import Measured
 from tfagents_system.commands.learner_speed import LearnerSpeed, measure_learner
 from tfagents_system.commands.list_runs import format_bytes
+from tfagents_system.commands.measurements import Measured
 from tfagents_system.commands.prediction import (
     Allotment,
     Prediction,
@@ -19,12 +19,12 @@ from tfagents_system.commands.prediction import (
 )
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process import memory
-from tfagents_system.core.process.cpus import available_cpus, cpu_count
+from tfagents_system.core.process.cpus import cpu_count
 from tfagents_system.core.programs.limits import shortages
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import Settings
-from tfagents_system.launch.local.places import place
-from tfagents_system.launch.local.plan import everything, may_share_cpus
+from tfagents_system.launch.local.places import place_here
+from tfagents_system.launch.local.plan import everything
 from tfagents_system.launch.show.status_line import format_duration
 
 SERVER_BYTES = 150e6  # of an empty replay server
@@ -73,18 +73,18 @@ def make_forecast(
     Raises:
       ConfigError: If the CPUs do not suffice, or the learner fails.
     """
-    cpus = available_cpus()
     num_cpus = cpu_count()
     programs = everything(settings, pathlib.Path("logs"), num_cpus, memory.total_bytes())
-    services = {s.name: s for s in place(programs, cpus, may_share_cpus(settings), "localhost:0")}
+    services = {s.name: s for s in place_here(settings, programs, "localhost:0")}
+    (num_threads,) = (program.num_cpus for program in programs if program.name == "learner")
     learner = services["learner"]
-    speed = measure_learner(environ, learner.cpus, learner.env)
+    speed = measure_learner(environ, learner.cpus, num_threads, learner.env)
     names = [service.partition("_")[0] for service in services]
     allotment = Allotment(
         num_cpus=num_cpus,
         num_workers=names.count("worker"),
         num_evaluators=names.count("evaluator"),
-        replay_cpus=len(services["replay"].cpus),
+        replay_cpus=min(num_cpus, len(services["replay"].cpus)),
         shares=learner.cpus == services["replay"].cpus,
         takes_turns=settings.deterministic,
     )
@@ -176,6 +176,7 @@ def _memory_row(forecast: Forecast, measured: Measured) -> Row:
     collectors = allotment.num_workers + allotment.num_evaluators
     workers_bytes = collectors * measured.worker_own_mb * 1e6
     episodes = work.env_steps / measured.episode_length / allotment.num_workers
+    episodes /= measured.num_slots  # of one simulator, whose agents share its leaks
     leaked = measured.leak_mb * 1e6 * episodes if measured.has_leak else 0.0
     parts = {
         "libraries that all share": forecast.learner.libraries_mb * 1e6,

@@ -1,6 +1,6 @@
 """Measures the learner on this machine; `sac check` starts it as a program of its own.
 
-Example: python -m tfagents_system.commands.learner_speed 0,1
+Example: python -m tfagents_system.commands.learner_speed 0,1 2
 Trains on synthetic minibatches with the compiled loop of a run, without a replay server, and prints
 one line of JSON. Reads the SAC_* variables.
 """
@@ -40,7 +40,10 @@ class LearnerSpeed:
 
 
 def measure_learner(
-    environ: Mapping[str, str], cpus: Sequence[int], program_environ: Mapping[str, str]
+    environ: Mapping[str, str],
+    cpus: Sequence[int],
+    num_threads: int,
+    program_environ: Mapping[str, str],
 ) -> LearnerSpeed:
     """Returns the speed of the learner that the SAC_* variables of `environ` describe.
 
@@ -49,12 +52,13 @@ def measure_learner(
     Args:
       environ: Environment of the program.
       cpus: Ids of the CPUs that it may use.
+      num_threads: CPUs that the plan gives it, which may be fewer.
       program_environ: Variables that the launcher adds.
 
     Raises:
       ConfigError: If the learner fails; the message tells how.
     """
-    command = [sys.executable, "-m", __name__, ",".join(map(str, cpus))]
+    command = [sys.executable, "-m", __name__, ",".join(map(str, cpus)), str(num_threads)]
     started = time.time()
     try:
         done = subprocess.run(
@@ -71,22 +75,22 @@ def measure_learner(
     return LearnerSpeed(start_secs=found.pop("ready_at") - started, **found)
 
 
-def print_speed(cpus: str, /) -> None:
+def print_speed(cpus: str, num_threads: int, /) -> None:
     """Prints the speed of the learner on some CPUs.
 
     Args:
       cpus: Their ids, such as 0,1.
+      num_threads: Threads for train steps.
     """
     adopt_orphans()
-    ids = [int(cpu) for cpu in cpus.split(",")]
-    os.sched_setaffinity(0, ids)  # before TensorFlow starts its threads
+    os.sched_setaffinity(0, map(int, cpus.split(",")))  # before TensorFlow starts its threads
     settings = Settings.from_environ(os.environ)
-    print(json.dumps(_measure(settings, len(ids))), flush=True)
+    print(json.dumps(_measure(settings, num_threads)), flush=True)
     end(descendants)  # they hold the pipe from which the caller reads
     os._exit(0)  # TensorFlow's threads can abort in static destructors
 
 
-def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
+def _measure(settings: Settings, num_threads: int) -> dict[str, Any]:
     import tensorflow as tf
 
     from tfagents_system.assembly import assemble_apart
@@ -94,13 +98,13 @@ def _measure(settings: Settings, num_cpus: int) -> dict[str, Any]:
     from tfagents_system.core.programs.params_loader import load_params
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(num_cpus)
+    tf.config.threading.set_inter_op_parallelism_threads(num_threads)
     params = load_params(settings.params, load_env_config(settings.config), settings.gin_bindings)
     made = assemble_apart(params, seed=1)
     reader, train_step = made.reader, made.train_step
     num_items = num_items_per_step(params, made.layout)
     items = [_made_up(num_items, column) for column in reader.columns]
-    unrolls = num_cpus > 1 and not params.recurrent
+    unrolls = num_threads > 1 and not params.recurrent and not settings.deterministic
     learner = make_learner(params, made, items, unrolls)
     learner.run(1)
     ready_at = time.time()

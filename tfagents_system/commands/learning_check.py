@@ -23,6 +23,7 @@ from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning.learner import DivergedError
 from tfagents_system.learning.policy_export import PolicyExporter, quietly
+from tfagents_system.learning.whole_buffer import check_fits
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.item_recorder import ItemRecorder
@@ -31,7 +32,11 @@ from tfagents_system.services.replay_limits import ReplayLimits
 
 
 def check_learning(
-    params: Params, made: Assembly, environment: py_environment.PyEnvironment, policy: ActingPolicy
+    params: Params,
+    made: Assembly,
+    environment: py_environment.PyEnvironment,
+    policy: ActingPolicy,
+    is_deterministic: bool = False,
 ) -> Row:
     """Exports the policies and does one train step, which changes the agent.
 
@@ -40,6 +45,7 @@ def check_learning(
       made: Made from `params`.
       environment: Environment for collection.
       policy: Policy for collection.
+      is_deterministic: Whether the learner would keep the whole replay buffer.
     """
     horizon = params.env_config["horizon"]
     what = "the exported policy"
@@ -47,7 +53,10 @@ def check_learning(
         with quietly():
             _export(made)
         what = "the replay buffer"
-        experience_table(ReplayLimits.from_settings(params, horizon, made.layout), made.columns)
+        limits = ReplayLimits.from_settings(params, horizon, made.layout)
+        experience_table(limits, made.columns)
+        if is_deterministic:
+            check_fits(made.reader, limits.capacity)
         items, num_steps = _collect(made, environment, policy, horizon)
         what = "a train step"
         picked = [items[k % len(items)] for k in range(num_items_per_step(params, made.layout))]

@@ -89,7 +89,7 @@ def record_person(
     """Records `num_episodes` episodes of a person, or fewer if the window is closed."""
     print("\n".join(["An episode begins with the first key. In the window:", *controls.lines(),
                      "escape: ends the recording, and drops the episode"]), flush=True)  # fmt: skip
-    recording = Recording(recorder, horizon)
+    recording = Recording(recorder, horizon, environment)
     person = Person(environment, window, controls, recording)
     num_kept = 0
     while num_kept < num_episodes and not window.is_closed:

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from tfagents_system.commands.described_environment import described_params
-from tfagents_system.commands.recording import Recording
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.processes import leaving_none_behind
 from tfagents_system.core.programs.command_line import AtLeast
@@ -157,8 +156,9 @@ def _record(
     environment: Any, policy: Any, horizon: int, num_episodes: int, recorder: Recorder
 ) -> None:
     from tfagents_system.collection.rollouts import run_episode
+    from tfagents_system.commands.recording import Recording
 
-    recording = Recording(recorder, horizon)
+    recording = Recording(recorder, horizon, environment)
     for _ in range(num_episodes):
         episode = run_episode(environment, policy, horizon, recording.observe)
         shown = f"return {episode.episode_return:.6g}, {episode.length} env steps"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from tfagents_system.commands.environment_ids import EnvironmentId
-from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.environment_options import EnvironmentOptions, literal
 from tfagents_system.commands.recipes import recipe_for
 
 STEPS_PER_ITERATION = 1000
@@ -187,7 +187,7 @@ def _make(environment: EnvironmentId, options: EnvironmentOptions) -> str:
     adapter = _ADAPTERS.get(environment.kind)
     lines = []
     if options.kwargs:
-        own = ", ".join(f'"{name}": {value!r}' for name, value in options.kwargs.items())
+        own = ", ".join(f'"{name}": {literal(value)}' for name, value in options.kwargs.items())
         lines.append(f"kwargs = {{{own}, **kwargs}}")
         if environment.kind == "dm_control":
             arguments += ", task_kwargs=kwargs"

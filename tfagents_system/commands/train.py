@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import platform
-import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -34,7 +33,7 @@ from tfagents_system.commands.training_project import Files, project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
-from tfagents_system.core.state.paths import ExperimentPaths, is_experiment
+from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.kernels.build import build_if_missing
 from tfagents_system.launch.clusters.slurm_placement import jobs_in_queue
 from tfagents_system.launch.experiment.ending import extended_by, read_finished
@@ -150,7 +149,6 @@ def train(
         raise ConfigError(f"{', '.join(options.flags())} needs --env; otherwise, the files of the "
                           "project have it.")  # fmt: skip
     if variables is not None:
-        _check_is_variables_file(variables)
         environ = read_variables(variables, environ)
     elif "SAC_PARAMS" not in environ:
         raise ConfigError("What is to be trained? Give --env or a variables file. See --help.")
@@ -167,22 +165,6 @@ def train(
     os.environ.clear()
     os.environ.update(environ)
     return start()
-
-
-def _check_is_variables_file(path: pathlib.Path) -> None:
-    """Raises ConfigError if `path` looks like something else that `sac train` may be given."""
-    if is_experiment(path):
-        raise ConfigError(
-            f"{path} is an experiment, no variables file. The command that started it resumes it."
-        )
-    if not path.exists() and re.search(r"\w-v\d+$|^\w+:", str(path)):
-        raise ConfigError(f"no such variables file: {path}. Did you mean --env {path}?")
-    if path.suffix in (".py", ".json"):
-        near = sorted(map(str, path.parent.glob("*variables*.sh")))
-        raise ConfigError(
-            f"{path} is no variables file, a shell script that sets SAC_* variables."
-            + (f" Beside it there are: {' '.join(near)}." if near else "")
-        )
 
 
 def _check_first_start(

@@ -1,6 +1,6 @@
 """Tells whether demonstrations fit an environment."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.data.frames import single_frame_spec
+from tfagents_system.data.images import is_image
 from tfagents_system.demonstrations.episode_file import (
     ACTION,
     OBSERVATION,
@@ -42,8 +43,11 @@ def misfits(episode: Episode, specs: Specs) -> Iterator[str]:
         for unknown in sorted(arrays.keys() - leaves.keys()):
             yield f"the environment has no {unknown}"
         for leaf in sorted(leaves.keys() & arrays.keys()):
-            stack = specs.frame_stack if name == OBSERVATION else 1
-            yield from _misfits_of_leaf(leaf, arrays[leaf], leaves[leaf], stack)
+            spec = leaves[leaf]
+            allowed = {tuple(spec.shape)}
+            if name == OBSERVATION:
+                allowed |= _other_shapes(spec, specs.frame_stack)
+            yield from _misfits_of_leaf(leaf, arrays[leaf], spec, allowed)
     yield from _bad_numbers(episode.arrays)
     yield from _beyond_bounds(episode.actions, named_leaves(specs.action, ACTION))
 
@@ -59,9 +63,20 @@ def remarks(episode: Episode, specs: Specs) -> Iterator[str]:
     yield from _beyond_bounds(episode.observations, named_leaves(specs.observation, OBSERVATION))
 
 
-def _misfits_of_leaf(name: str, array: NDArray[Any], spec: Any, frame_stack: int) -> Iterator[str]:
+def _other_shapes(spec: Any, frame_stack: int) -> set[tuple[int, ...]]:
+    """Returns the shapes of single frames; a gray frame may have an axis of 1 channel, or not."""
+    if not is_image(spec):
+        return set()
+    single = tuple(single_frame_spec(spec, frame_stack).shape)
+    if len(single) == 2:
+        return {single, (*single, 1)}
+    return {single, single[:-1]} if single[-1] == 1 else {single}
+
+
+def _misfits_of_leaf(
+    name: str, array: NDArray[Any], spec: Any, allowed: Collection[tuple[int, ...]]
+) -> Iterator[str]:
     shape, dtype = tuple(spec.shape), np.dtype(getattr(spec.dtype, "as_numpy_dtype", spec.dtype))
-    allowed = {shape, tuple(single_frame_spec(spec, frame_stack).shape)}
     if array.shape[1:] not in allowed:
         yield f"{name} has shape {list(array.shape[1:])}, in the environment {list(shape)}"
     elif not np.can_cast(array.dtype, dtype, "same_kind"):

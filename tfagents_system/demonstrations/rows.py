@@ -21,6 +21,7 @@ from tfagents_system.demonstrations.episode_file import (
     Episode,
     named_leaves,
 )
+from tfagents_system.environments.time_left import is_used_up
 
 
 class Rows(NamedTuple):
@@ -35,6 +36,7 @@ def rows_of(
     codec: Codec,
     layout: ItemLayout,
     gamma: float,
+    time_aware: bool = False,
 ) -> Rows:
     """Returns the rows of `episodes`, each with at least one sample unless it is left out.
 
@@ -46,6 +48,7 @@ def rows_of(
       codec: Codec of one Step, with single frames.
       layout: Layout of the items.
       gamma: Discounts the return so far.
+      time_aware: Whether an episode that was cut at the horizon has terminated.
 
     Raises:
       ValueError: If a number is too large; the message names its leaf.
@@ -58,7 +61,9 @@ def rows_of(
         own = np.fromiter(_starts(episode.length + num_padding, layout), np.int32)
         if own.size:
             try:
-                columns.append(codec.pack_rows(_steps(episode, num_padding, codec, layout, gamma)))
+                columns.append(codec.pack_rows(
+                    _steps(episode, num_padding, codec, layout, gamma, time_aware)
+                ))  # fmt: skip
             except ValueError as error:
                 raise ValueError(f"{episode.origin}: {error}") from error
             starts.append(num_rows + own)
@@ -82,7 +87,12 @@ def _starts(length: int, layout: ItemLayout) -> Iterator[int]:
 
 
 def _steps(
-    episode: Episode, num_padding: int, codec: Codec, layout: ItemLayout, gamma: float
+    episode: Episode,
+    num_padding: int,
+    codec: Codec,
+    layout: ItemLayout,
+    gamma: float,
+    time_aware: bool,
 ) -> Step:
     """Returns the Step of each row: the first one for each stacked frame, others, and padding."""
     length, spec = episode.length, codec.spec
@@ -108,7 +118,8 @@ def _steps(
     if num_first > 1:
         observation = newest_frames(observation, spec.observation)
     discount = np.ones(length)
-    discount[-1] = 0 if episode.end == TERMINATED else 1
+    is_cut_at_horizon = time_aware and is_used_up(tree.map_structure(lambda a: a[-1], observation))
+    discount[-1] = 0 if episode.end == TERMINATED or is_cut_at_horizon else 1
     return_so_far: Any = ()
     if spec.return_so_far != ():
         return_so_far = column(0, _returns(episode.rewards, gamma), 0)
@@ -132,4 +143,13 @@ def _returns(rewards: NDArray[np.float32], gamma: float) -> list[np.float32]:
 
 
 def _as_nest(arrays: Arrays, name: str, spec: Nest) -> Nest:
-    return tree.unflatten_as(spec, [arrays[leaf] for leaf in named_leaves(spec, name)])
+    leaves = named_leaves(spec, name)
+    found = [_with_channels(arrays[leaf], tuple(of_leaf.shape)) for leaf, of_leaf in leaves.items()]
+    return tree.unflatten_as(spec, found)
+
+
+def _with_channels(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Returns gray frames with the axis of 1 channel that `shape` has, or without it."""
+    if (*array.shape[1:], 1) == shape:
+        return array[..., np.newaxis]
+    return array[..., 0] if array.shape[1:] == (*shape, 1) else array

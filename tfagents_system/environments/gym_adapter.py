@@ -56,7 +56,8 @@ class GymEnvironment(adapter.EnvironmentAdapter):
     def render(self, mode: str = "rgb_array") -> NDArray[np.uint8] | None:
         """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human".
 
-        Without a display, "rgb_array" draws with SDL's dummy driver. Needs a reset before.
+        "rgb_array" draws with SDL's dummy driver, unless pygame draws already: DISPLAY may be set
+        although nothing is there, as in a shell of ssh or tmux. Needs a reset before.
 
         Raises:
           ConfigError: If the environment returns no frame, or cannot render.
@@ -65,7 +66,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
         if mode != "rgb_array":
             self._env.render(mode=mode)
             return None
-        if not headless.has_display():
+        if not headless.has_pygame_display():
             headless.draw_unseen()  # pygame reads it when it first draws
         return rendering.as_frame(self._env.render(mode="rgb_array"), self._owner)
 

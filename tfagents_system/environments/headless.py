@@ -44,6 +44,12 @@ def draw_unseen() -> None:
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 
 
+def has_pygame_display() -> bool:
+    """Returns whether pygame draws already, by a driver that it keeps."""
+    pygame = sys.modules.get("pygame")
+    return pygame is not None and bool(pygame.display.get_init())
+
+
 def check_can_render(owner: str) -> None:
     """Raises ConfigError if no renderer was found; `owner` is the environment's name."""
     if os.environ.get(VARIABLE) == NO_RENDERER:

@@ -28,3 +28,9 @@ def every_layer(environment: Any) -> list[Any]:
                 if is_environment and not any(part is known for known in found):
                     found.append(part)
     return found
+
+
+def have_common(one: Any, other: Any) -> bool:
+    """Returns whether both are one environment, or have a common one inside."""
+    parts = {id(layer) for layer in every_layer(one)}
+    return any(id(layer) in parts for layer in every_layer(other))

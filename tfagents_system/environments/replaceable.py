@@ -15,7 +15,7 @@ from tfagents_system.core.process.processes import Process
 from tfagents_system.core.process.watchdog import Watchdog
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.environments.closing import call_close, end_started, started_by
-from tfagents_system.environments.layers import every_layer
+from tfagents_system.environments.layers import have_common
 from tfagents_system.environments.own_arrays import NotFiniteError
 
 T = TypeVar("T")
@@ -63,10 +63,6 @@ class ReplaceableEnvironment:
     def pair_with(self, other: "ReplaceableEnvironment") -> None:
         """Replaces both when one fails, as long as they share an environment."""
         self._partner, other._partner = other, self
-
-    def shares_with(self, other: "ReplaceableEnvironment") -> bool:
-        """Returns whether both are one environment, or have a common one inside."""
-        return _have_common(self.current(), other.current())
 
     def current(self) -> py_environment.PyEnvironment:
         """Returns the working environment: a new one if the last one has failed."""
@@ -148,7 +144,7 @@ class ReplaceableEnvironment:
         partner = self._partner
         if partner is None or partner._environment is None:
             return
-        if _have_common(environment, partner._environment):  # closes that, too
+        if have_common(environment, partner._environment):  # closes that, too
             partner._retire()
             partner.num_failures += 1
 
@@ -178,11 +174,6 @@ class ReplaceableEnvironment:
             self._retire()
         self.num_failures += 1
         return EnvironmentFailure(error, self.num_failures)
-
-
-def _have_common(one: Any, other: Any) -> bool:
-    parts = {id(layer) for layer in every_layer(one)}
-    return any(id(layer) in parts for layer in every_layer(other))
 
 
 _WHAT = (

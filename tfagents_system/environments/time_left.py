@@ -75,5 +75,16 @@ class TimeLeft(wrappers.PyEnvironmentBaseWrapper):
         return time_step._replace(observation=observation)
 
 
+def is_used_up(observation: Any) -> Any:
+    """Returns whether no time is left in observations of a `time_aware` environment: [...].
+
+    They are arrays or tensors, with any axes before those of an observation. Whoever sets discounts
+    anew leaves them 0 there, for the reason above.
+    """
+    if isinstance(observation, Mapping):  # with a mask of actions, a vector is in one, too
+        observation = observation[TIME_LEFT if TIME_LEFT in observation else "observation"]
+    return observation[..., -1] <= 0
+
+
 def _is_vector(spec: array_spec.ArraySpec) -> bool:
     return len(spec.shape) == 1 and np.dtype(spec.dtype).kind == "f"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
@@ -60,19 +61,41 @@ def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> Non
         set_camera(camera)
 
 
+class SavedPolicies:
+    """The greedy policies of checkpoints, of the agent that `params` describes.
+
+    The first `load` reads all of them, because a run that trains may replace its best policy
+    before an evaluation comes to it.
+    """
+
+    def __init__(self, params: Params, checkpoints: Sequence[pathlib.Path]):
+        """Reads nothing yet."""
+        self._params, self._checkpoints = params, checkpoints
+        self._values: dict[pathlib.Path, list[NDArray[Any]]] = {}
+
+    def load(
+        self, environment: py_environment.PyEnvironment, checkpoint: pathlib.Path
+    ) -> SlotPolicy:
+        """Returns the policy of one of the checkpoints.
+
+        Raises:
+          ConfigError: If a checkpoint is of another network, or cannot be read.
+        """
+        agent, _ = make_agent(self._params, environment)
+        policies = AgentPolicies(agent, np.random.default_rng(0))  # greedy, so nothing is drawn
+        if not self._values:
+            for each in self._checkpoints:
+                restore_policy(each, policies.variables)
+                self._values[each] = [variable.numpy() for variable in policies.variables]
+        policies.update(self._values[checkpoint])
+        return policies.greedy
+
+
 def load_greedy_policy(
     params: Params, environment: py_environment.PyEnvironment, checkpoint: pathlib.Path
 ) -> SlotPolicy:
-    """Returns the greedy policy of the agent that `params` describes, with a checkpoint's weights.
-
-    Raises:
-      ConfigError: If the checkpoint is of another network, or cannot be read.
-    """
-    agent, _ = make_agent(params, environment)
-    policies = AgentPolicies(agent, np.random.default_rng(0))  # greedy, so nothing is drawn
-    restore_policy(checkpoint, policies.variables)
-    policies.update([variable.numpy() for variable in policies.variables])
-    return policies.greedy
+    """Returns the greedy policy of one checkpoint; see SavedPolicies."""
+    return SavedPolicies(params, [checkpoint]).load(environment, checkpoint)
 
 
 def run_episodes(
@@ -85,6 +108,7 @@ def run_episodes(
     should_stop: Callable[[], bool],
     window: Window | None = None,
     numbers: InfoNumbers | None = None,
+    keep: Callable[[Sequence[EvaluatedEpisode]], object] | None = None,
 ) -> list[EvaluatedEpisode]:
     """Runs episodes and prints the table line by line; returns the complete episodes.
 
@@ -101,6 +125,7 @@ def run_episodes(
       should_stop: Called after each env step; True ends the evaluation.
       window: Shows the episodes; closing it also ends the evaluation.
       numbers: Reads the numbers of `log_info`.
+      keep: Called with the complete episodes so far, when there are more.
 
     Raises:
       NotFiniteError: If the policy would act on an observation that is not finite.
@@ -149,6 +174,8 @@ def run_episodes(
             has_been_seen = any(result.episode.success is not None for result in results)
             terminal.print(summary.row(results[-1], has_been_seen))
             video = None
+        if keep is not None:
+            keep(results)
     return results
 
 

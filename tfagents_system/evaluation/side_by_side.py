@@ -1,7 +1,7 @@
 """Joins several films into one, side by side."""
 
 import pathlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import zip_longest
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from tfagents_system.core.state.paths import POLICY_CHECKPOINT_PREFIX
+from tfagents_system.evaluation.results import remove_other_films
 from tfagents_system.evaluation.summary import EvaluatedEpisode
 from tfagents_system.films.video import VideoError, VideoWriter
 from tfagents_system.terminal.lines import Terminal
@@ -26,17 +27,21 @@ def film(
     folder: pathlib.Path,
     evaluated: Sequence[tuple[str, Sequence[EvaluatedEpisode]]],
     terminal: Terminal,
-) -> None:
+    should_stop: Callable[[], bool] = lambda: False,
+) -> bool:
     """Joins the films of each episode of several policies, and prints where, or why it cannot.
+
+    Removes joined films of an earlier evaluation. Returns False after a stop.
 
     Args:
       folder: A folder in it, named by the policies' train steps, gets `episode_<index>.mp4`.
       evaluated: Names of the policy checkpoints with their episodes, equally many.
       terminal: Prints the messages.
+      should_stop: Called after each frame; True ends it without the current film.
     """
     steps = [name.removeprefix(POLICY_CHECKPOINT_PREFIX) for name, _ in evaluated]
     folder = folder / "_".join(steps)
-    num_joined = 0
+    num_episodes, joined = len(evaluated[0][1]), list[pathlib.Path]()
     for episodes in zip(*(episodes for _, episodes in evaluated), strict=True):
         number = episodes[0].number
         if any(each.video is None for each in episodes):
@@ -48,20 +53,30 @@ def film(
         terminal.show(partial("joining the films of episode {}".format, number))
         films = [each.video for each in episodes]
         try:
-            join_films(list(zip(labels, films, strict=True)), folder / f"episode_{number}.mp4")
+            path = folder / f"episode_{number}.mp4"
+            if not join_films(list(zip(labels, films, strict=True)), path, should_stop):
+                terminal.print(f"stopped after joining {len(joined)} of {num_episodes} films")
+                return False
+            joined.append(path)
+            remove_other_films(folder, joined)
         except (VideoError, OSError) as error:
             terminal.print(f"No films in {folder}: {error}.")
-            return
-        num_joined += 1
-    if num_joined:
+            return True
+    if joined:
         terminal.print(f"next to each other in {folder}")
+    return True
 
 
-def join_films(films: Sequence[tuple[str, pathlib.Path]], path: pathlib.Path) -> None:
+def join_films(
+    films: Sequence[tuple[str, pathlib.Path]],
+    path: pathlib.Path,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> bool:
     """Writes one film with `films` from left to right, each with its label on top.
 
     All are of the same environment, so of one size and rate. A shorter film stays at its last
-    frame.
+    frame. Returns False, without a film, once
+    `should_stop` returns True.
 
     Raises:
       VideoError: If the encoder fails.
@@ -79,12 +94,16 @@ def join_films(films: Sequence[tuple[str, pathlib.Path]], path: pathlib.Path) ->
     try:
         shown: list[Any] = [None] * len(films)
         for frames in zip_longest(*(frames for *_, frames in opened)):
+            if should_stop():
+                writer.discard()
+                return False
             shown = [old if new is None else new for new, old in zip(frames, shown, strict=True)]
             parts = []
             for label, frame in zip(labels, shown, strict=True):
                 parts += [gap, np.concatenate([label, frame])]
             writer.write(np.concatenate(parts[1:], axis=1))
         writer.finish()
+        return True
     except BaseException:
         writer.discard()
         raise

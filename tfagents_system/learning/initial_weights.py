@@ -36,7 +36,8 @@ def initialize(
             raise ConfigError(
                 f"{folder} is a policy, whose normalization of observations lacks those that only "
                 "critics see (critic_observations). Start from a checkpoint of all networks, EXP "
-                "or EXP:checkpoint_..., or with normalize_observations = False."
+                "or EXP:0000050000; an experiment of sac clone has none, so it cannot be continued "
+                "with both normalize_observations and critic_observations."
             )
         restore_policy(folder, agent.policy.variables())
         if isinstance(agent, ActorCriticAgent):

@@ -19,6 +19,17 @@ MAX_BYTES = 2 * 10**9
 TakeRound = Callable[[int, float], Sequence[NDArray[Any]] | None]
 
 
+def check_fits(reader: SampleReader, capacity: int) -> None:
+    """Raises ConfigError if a WholeBuffer of `capacity` items would need more than MAX_BYTES."""
+    num_bytes = capacity * sum(math.prod(spec.shape) * spec.dtype.size for spec in reader.columns)
+    if num_bytes > MAX_BYTES:
+        raise ConfigError(
+            f"SAC_DETERMINISTIC is 1, so that the learner keeps the whole replay buffer: "
+            f"{capacity:,} items, {num_bytes:,} bytes; allowed are {MAX_BYTES:,}. "
+            "Lower n_episodes_in_buffer."
+        )
+
+
 class WholeBuffer:
     """A ring of items in the order of arrival.
 
@@ -38,15 +49,7 @@ class WholeBuffer:
         Raises:
           ConfigError: If it needs more than MAX_BYTES.
         """
-        num_bytes = capacity * sum(
-            math.prod(spec.shape) * spec.dtype.size for spec in reader.columns
-        )
-        if num_bytes > MAX_BYTES:
-            raise ConfigError(
-                f"SAC_DETERMINISTIC is 1, so that the learner keeps the whole replay buffer: "
-                f"{capacity:,} items, {num_bytes:,} bytes; allowed are {MAX_BYTES:,}. "
-                "Lower n_episodes_in_buffer."
-            )
+        check_fits(reader, capacity)
         self._reader = reader
         self._batch_size = batch_size
         self._rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from tensorflow_probability import distributions as tfd
 
 from tfagents_system.core.action_masks import FORBIDDEN
 from tfagents_system.core.errors import ConfigError
@@ -71,7 +72,8 @@ class DiscreteHead(ActionHead):
 
     def masked(self, distribution: Any, mask: tf.Tensor) -> Any:
         """See ActionHead."""
-        return self.categoricals(tf.where(tf.not_equal(mask, 0), distribution.logits, FORBIDDEN))
+        logits = self.own(distribution).logits
+        return self.categoricals(tf.where(tf.not_equal(mask, 0), logits, FORBIDDEN))
 
     def reachable_share(self, mask: tf.Tensor) -> tf.Tensor:
         """See ActionHead: log m / log n, with m of n integers allowed."""
@@ -86,8 +88,38 @@ class DiscreteHead(ActionHead):
         start = self.start.astype(self.action_spec.dtype.as_numpy_dtype)
         return Categoricals(logits, start, self.sizes)
 
+    def own(self, distribution: Any) -> Categoricals:
+        """Returns an actor's distribution as Categoricals; a user's network may have a Categorical.
+
+        Raises:
+          ConfigError: If it has another, or one of other integers.
+        """
+        if isinstance(distribution, Categoricals):
+            return distribution
+        given = getattr(distribution, "distribution", distribution)  # of an Independent
+        logits = given.logits_parameter() if isinstance(given, tfd.Categorical) else None
+        choices = [*self.action_spec.shape, int(self.sizes[0])]
+        # A Categorical draws from 0 on, and the same integers in each branch.
+        is_possible = not self.start.any() and (self.sizes == self.sizes[0]).all()
+        if (
+            logits is None
+            or not is_possible
+            or not logits.shape[-len(choices) :].is_compatible_with(choices)
+        ):
+            found = type(given).__name__ if logits is None else f"Categorical {logits.shape}"
+            possible = f"a Categorical [{', '.join(map(str, ['B', *choices]))}], or "
+            raise ConfigError(
+                f"TrainParams.actor_ctor returned a network of a {found} for the action "
+                f"{self.action_spec}; allowed is {possible if is_possible else ''}"
+                f"action_head(action_spec).categoricals(logits), with logits [B, {self.num_values}]"
+                " and action_head of tfagents_system.networks.action_heads."
+            )
+        batch = tf.shape(logits)[: -len(choices)]
+        return self.categoricals(tf.reshape(logits, tf.concat([batch, [self.num_values]], axis=0)))
+
     def sample(self, distribution: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """See ActionHead."""
+        distribution = self.own(distribution)
         actions = distribution.sample()
         chosen = self._chosen(actions) * tf.expand_dims(distribution.log_probs(), axis=-2)
         return actions, self._of_branches(tf.reduce_sum(chosen, axis=-1))
@@ -96,7 +128,7 @@ class DiscreteHead(ActionHead):
         self, distribution: Any, judge: Callable[[Any], tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """See ActionHead; exact."""
-        log_probs = distribution.log_probs()
+        log_probs = self.own(distribution).log_probs()
         value = self.mean_value(log_probs, judge(self.any_action(log_probs)))
         return value, self.mean_log_prob(log_probs)
 
@@ -134,7 +166,7 @@ class DiscreteHead(ActionHead):
 
     def prediction(self, distribution: Any) -> tf.Tensor:
         """See ActionHead."""
-        return distribution.logits
+        return self.own(distribution).logits
 
     def prediction_error(self, predicted: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """See ActionHead."""

@@ -89,7 +89,7 @@ class NestedHead(ActionHead):
             if isinstance(leaf, BoxHead):
                 action, log_prob = leaf.sample(of_leaf)
             else:
-                of_integers.append(of_leaf.log_probs())
+                of_integers.append(leaf.own(of_leaf).log_probs())
                 action = leaf.any_action(of_integers[-1])
                 log_prob = leaf.mean_log_prob(of_integers[-1])
             actions.append(action)

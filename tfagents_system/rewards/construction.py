@@ -74,7 +74,7 @@ def make_streams(
         return EnvironmentSignal(settings.strength)
 
     signals = [make_signal(settings) for settings in streams.values()]
-    return RewardStreams(list(streams.values()), signals, inputs_of, added)
+    return RewardStreams(list(streams.values()), signals, inputs_of, added, params.time_aware)
 
 
 def _check_added(added: RewardSignals, streams: Collection[str]) -> None:

@@ -8,6 +8,7 @@ from tfagents_system.agents.losses import valid_mean
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.reward_signals import EXTRINSIC, StreamSettings
 from tfagents_system.data.transition import Transition, is_valid
+from tfagents_system.environments.time_left import is_used_up
 from tfagents_system.rewards.gail import Gail
 from tfagents_system.rewards.signals import RewardSignal, RewardSignals
 
@@ -41,6 +42,7 @@ class RewardStreams(tf.Module):
         signals: Sequence[RewardSignal],
         inputs_of: Callable[[Nest], Nest],
         added: RewardSignals | None = None,
+        time_aware: bool = False,
     ):
         """Takes the parts.
 
@@ -49,12 +51,14 @@ class RewardStreams(tf.Module):
           signals: Of each stream.
           inputs_of: Returns the input of networks for an observation.
           added: Signals whose rewards are added to the environment's.
+          time_aware: Whether the horizon ends the returns of all streams.
         """
         super().__init__()
         self.signals = {signal.name: signal for signal in signals}  # saved by name
         self.added = added
         self._settings = list(settings)
         self._inputs_of = inputs_of
+        self._time_aware = time_aware
 
     @property
     def names(self) -> list[str]:
@@ -88,6 +92,9 @@ class RewardStreams(tf.Module):
         metrics |= {f"{name}_reward": valid_mean(reward, valid) for name, reward in rewards.items()}
         strong = tf.stack([s.strength * rewards[name] for name, s in self.signals.items()])
         endless = tf.ones_like(transition.discount)
+        if self._time_aware:
+            is_over = is_used_up(transition.next_observation)
+            endless = tf.where(is_over, transition.discount, endless)
         discounts = tf.stack(
             [transition.discount if s.use_terminal_states else endless for s in self._settings]
         )

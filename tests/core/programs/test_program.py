@@ -87,6 +87,26 @@ def main(*, stop):
     assert run(tmp_path, main) == (143, "False\nTrue\nTrue\n", "", "143\n")
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_second_signal_ends_a_program_of_no_run_wherever_it_is(tmp_path, name):
+    main = f"""
+import time
+
+def main(*, stop):
+    try:
+        os.kill(os.getpid(), signal.{name})
+        print(bool(stop), flush=True)
+        with GUEST.visit("Arm.step"):
+            os.kill(os.getpid(), signal.{name})
+            time.sleep(50)
+    finally:
+        print("cleaned up", flush=True)
+"""
+    preamble = "from tfagents_system.core.process.guest import GUEST\n"
+    done = run(tmp_path, preamble + main, reports_to_supervisor=False)
+    assert done == (143, "True\ncleaned up\n", "", None)
+
+
 IGNORES_SIGNALS = """
 import pathlib, time
 

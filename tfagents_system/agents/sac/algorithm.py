@@ -3,11 +3,10 @@
 Source: Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from tf_agents.networks import network
 from tf_agents.policies import actor_policy, greedy_policy
 
 from tfagents_system.agents.agent import ActorCriticAgent
@@ -20,9 +19,9 @@ from tfagents_system.agents.building import (
     make_mlp_critic,
 )
 from tfagents_system.agents.losses import Losses
+from tfagents_system.agents.own_networks import own_network
 from tfagents_system.agents.sac import losses, stream_losses
 from tfagents_system.agents.temperature import Temperature
-from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.reward_signals import streams_of
 from tfagents_system.networks.heads import ActionHead
 
@@ -36,7 +35,7 @@ def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     More critics than two are an ensemble, with the losses of RLPD.
 
     Raises:
-      ConfigError: If the critics have not a value of each stream.
+      ConfigError: If the critics, or the state-value network, are none for these settings.
     """
     num_critics = settings.critic_ensemble
     is_ensemble = num_critics > PAIR
@@ -48,28 +47,19 @@ def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
             partial(stream_losses.actor_loss, judged_by=judged_by),
             partial(stream_losses.critic_loss, discounts=discounts, num_drawn=num_drawn),
         )
-        agent = make_soft_agent(settings, parts, own_losses, num_critics=num_critics)
-        _check_values(agent.networks.critics[0], streams)
-        return agent
+        return make_soft_agent(
+            settings, parts, own_losses, num_critics=num_critics, streams=list(streams)
+        )
     own_losses = Losses(
         partial(losses.actor_loss, judged_by=judged_by),
         partial(losses.critic_loss, gamma=settings.discount, num_drawn=num_drawn),
     )
     if not settings.state_value_network:
         return make_soft_agent(settings, parts, own_losses, num_critics=num_critics)
-    state_value = settings.state_value_ctor(parts.observation_spec)
+    made = settings.state_value_ctor(parts.observation_spec)
+    state_value = own_network("state_value_ctor", made)
     own_losses = own_losses._replace(state_value=losses.state_value_loss)
     return make_soft_agent(settings, parts, own_losses, state_value=state_value)
-
-
-def _check_values(critic: network.Network, streams: Collection[str]) -> None:
-    values = critic.create_variables()
-    found = sorted(values) if isinstance(values, Mapping) else "one Q"
-    if found != list(streams):
-        raise ConfigError(
-            f"TrainParams.critic_ctor returned a network of {found}; allowed is one of a dict of Q "
-            f"with the keys of reward_signals, {list(streams)}."
-        )
 
 
 def make_soft_agent(

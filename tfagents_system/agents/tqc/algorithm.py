@@ -45,4 +45,7 @@ def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
             num_dropped=settings.tqc_dropped_quantiles * settings.tqc_critics,
         ),
     )
-    return make_soft_agent(settings, parts, own_losses, num_critics=settings.tqc_critics)
+    return make_soft_agent(
+        settings, parts, own_losses,
+        num_critics=settings.tqc_critics, num_quantiles=settings.tqc_quantiles,
+    )  # fmt: skip

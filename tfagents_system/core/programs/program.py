@@ -20,6 +20,7 @@ from tfagents_system.core.errors import (
     EXIT_STOPPED,
     EXIT_STORAGE,
     EXIT_SUPERSEDED,
+    Interrupt,
 )
 from tfagents_system.core.process.ending import EXIT_BROKEN_OUTPUT, end_process, tell
 from tfagents_system.core.process.guest import GUEST, UserCodeError
@@ -47,15 +48,16 @@ def neighbour_service(name: str) -> pathlib.Path | None:
 
 
 class StopFlag:
-    """True once the program has received SIGTERM or SIGINT; further signals change nothing.
+    """True once the program has received SIGTERM or SIGINT.
 
     It is also true once supervise wants the program down, because user code may ignore signals
-    during each env step.
+    during each env step. Further signals change nothing in a program of a run, whose launcher
+    repeats them; in one that a person has started, the second one raises Interrupt.
     """
 
     def __init__(self) -> None:
         """Installs the handlers; main thread only."""
-        self._is_set = False
+        self._is_set = self._has_handled = False
         file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
         self._service = pathlib.Path(file).parent if file else None
         self._look_at = 0.0
@@ -68,7 +70,9 @@ class StopFlag:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
     def _handle(self, number: int, frame: object) -> None:
-        self._is_set = True
+        if self._has_handled and self._service is None:  # user code does not return
+            raise Interrupt(number)
+        self._is_set = self._has_handled = True
 
     def __bool__(self) -> bool:
         if not self._is_set:
@@ -98,6 +102,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     or EXIT_DIVERGED. A ConfigError, SupersededError or StorageError becomes one line on standard
     error and exit code 78, 75 or 74. Any other exception is printed with its traceback and exits
     with 1, or with EXIT_NOT_BEGUN if user code raised it before the first env step.
+    A second signal to a program that is in no run ends `main`, with EXIT_STOPPED.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
     daemontools does not tell a run script how its predecessor ended. Processes that the program
     has left running are ended.
@@ -122,6 +127,10 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
         with GUEST.watching(env_timeout_secs(os.environ)):
             code = call(stop=stop)
         sys.stdout.flush()
+    except Interrupt:
+        for number in _STOPS:
+            signal.signal(number, signal.SIG_IGN)
+        code = EXIT_STOPPED
     except UserCodeError as error:
         tell(argv, error)
         code = 1 if GUEST.has_stepped else EXIT_NOT_BEGUN

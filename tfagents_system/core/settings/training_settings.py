@@ -142,7 +142,8 @@ class TrainingSettings:
     n_step_returns: int = count(
         1,
         "env steps whose rewards a TD target sums before it bootstraps, fewer at the end of an "
-        "episode; a replay buffer of vectors takes (8 + this) / 9 of the memory",
+        "episode; a replay buffer of vectors takes (8 + this) / 9 of the memory; with an "
+        "`agent_ctor` of your own, set `discount` to your agent's gamma",
     )
     recurrent: bool = flag(False, "train recurrent networks on sequences")
     recurrent_sequence_length: int = count(

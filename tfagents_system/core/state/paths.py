@@ -153,6 +153,11 @@ class ExperimentPaths:
         return self.checkpoints / "evaluation.json"
 
     @property
+    def evaluations(self) -> pathlib.Path:
+        """A file for each evaluation that is summed up; see core/state/evaluation_claims.py."""
+        return self.checkpoints / "evaluations"
+
+    @property
     def lessons(self) -> pathlib.Path:
         """The lessons of the curriculum that have begun; the learner writes it at each change."""
         return self.checkpoints / "lessons.json"

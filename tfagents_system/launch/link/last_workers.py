@@ -1,45 +1,90 @@
-"""Waits until the workers on other hosts have ended, after the learner has.
+"""Waits until workers and evaluators have ended, after the learner has.
 
 Example: python -m tfagents_system.launch.link.last_workers logs/pendulum   (train_script.sh does)
 
-They must receive the last policy, so train_script.sh keeps the replay server until then, but for a
-minute at most, and not for silent workers.
+They must receive the last policy and evaluate it, so train_script.sh keeps the replay server until
+then: as long as they evaluate or are paused, on any host, but not for silent ones. Prints whom it
+has given up.
 """
 
 import pathlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from tfagents_system.core.programs.command_line import run_tool
-from tfagents_system.core.state.paths import existing_experiment
-from tfagents_system.core.state.reports import Phase, WorkerReport
+from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS
+from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
+from tfagents_system.core.state.reports import Phase, WorkerReport, report_kind
 from tfagents_system.launch.show.status import Watch
+from tfagents_system.launch.show.status_line import ENDED, Snapshot
 
-TIMEOUT_SECS = 60.0
+TIMEOUT_SECS = 600.0  # while none evaluates or is paused
 SILENT_SECS = 20.0  # workers report each second, except during long env steps
+LONG_STEP_SECS = float(ENV_TIMEOUT_SECS)  # silence of one that evaluates, or has a service here
 PERIOD_SECS = 0.5
+AT_WORK = (Phase.EVALUATING, Phase.PAUSED)
+
+
+class LastWorkers:
+    """Judges successive snapshots of a run whose learner has ended.
+
+    while last_workers.are_awaited(watch.look()): ...
+    last_workers.given_up   # why each of these is not awaited
+    """
+
+    def __init__(self, paths: ExperimentPaths, clock: Callable[[], float] = time.monotonic):
+        """Judges nothing yet."""
+        self.given_up: dict[str, str] = {}  # by program
+        self._paths, self._clock = paths, clock
+        self._deadline = clock() + TIMEOUT_SECS
+
+    def are_awaited(self, snapshot: Snapshot) -> bool:
+        """Returns whether a worker or evaluator will probably still end by itself."""
+        self.given_up = {}
+        left: dict[str, WorkerReport | None] = {}
+        for name, report in snapshot.reports.items():
+            if report_kind(name) is not WorkerReport:
+                continue
+            assert report is None or isinstance(report, WorkerReport)
+            if report is not None and report.phase in ENDED:
+                continue
+            silent_secs = snapshot.silent_secs.get(name, 0.0)
+            if silent_secs < self._patience_secs(name, report):
+                left[name] = report
+            else:
+                self._give_up(name, report, f"has been silent for {silent_secs:.0f} s")
+        if any(report and report.phase in AT_WORK for report in left.values()):
+            self._deadline = self._clock() + TIMEOUT_SECS
+        if self._clock() < self._deadline:
+            return bool(left)
+        for name, report in left.items():
+            self._give_up(name, report, f"has not ended within {TIMEOUT_SECS:.0f} s")
+        return False
+
+    def _patience_secs(self, name: str, report: WorkerReport | None) -> float:
+        """Returns how long a program may be silent: other hosts may have vanished."""
+        is_here = (self._paths.services / name).is_dir()
+        is_long = report is None or report.phase in AT_WORK or is_here
+        return LONG_STEP_SECS if is_long else SILENT_SECS
+
+    def _give_up(self, name: str, report: WorkerReport | None, why: str) -> None:
+        what = f"{report.phase} on {report.host}" if report else "which has not reported"
+        self.given_up[name] = f"{name} ({what}) {why}"
 
 
 def await_last_workers(exp_dir: pathlib.Path, /) -> None:
-    """Waits.
+    """Waits, and prints one line if it has given up any program.
 
     Args:
       exp_dir: Folder of the experiment.
     """
-    watch = Watch(existing_experiment(exp_dir))
-    deadline = time.monotonic() + TIMEOUT_SECS
-    while time.monotonic() < deadline:
-        snapshot = watch.look()
-        if not any(_is_working(report, snapshot.silent_secs) for report in snapshot.workers):
-            return
+    paths = existing_experiment(exp_dir)
+    watch, last = Watch(paths), LastWorkers(paths)
+    while last.are_awaited(watch.look()):
         time.sleep(PERIOD_SECS)
-
-
-def _is_working(report: WorkerReport, silent_secs: Mapping[str, float]) -> bool:
-    if report.phase in (Phase.FINISHED, Phase.STOPPED):
-        return False
-    return silent_secs.get(report.program, 0.0) < SILENT_SECS
+    if last.given_up:
+        print(f"The last evaluation may lack episodes: {'; '.join(last.given_up.values())}.")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,20 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from tfagents_system.core.process.cpus import allot_cpus, check_suffices, cpu_list
-from tfagents_system.launch.local.plan import REPLAY_ADDRESS, REPLAY_PORT, Program
+from tfagents_system.core.process.cpus import (
+    allot_cpus,
+    available_cpus,
+    check_suffices,
+    cpu_count,
+    cpu_list,
+)
+from tfagents_system.core.settings.variables import Settings
+from tfagents_system.launch.local.plan import (
+    REPLAY_ADDRESS,
+    REPLAY_PORT,
+    Program,
+    may_share_cpus,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +76,12 @@ def place(
         )
         for program in programs
     ]
+
+
+def place_here(settings: Settings, programs: Sequence[Program], address: str) -> list[Service]:
+    """Assigns the CPUs that this job may use on this host; see `place`."""
+    may_share, are_all_ours = may_share_cpus(settings), settings.placement != "ray"
+    return place(programs, available_cpus(), may_share, address, are_all_ours, cpu_count())
 
 
 def in_incarnation(service: Service, incarnation: int) -> Service:

@@ -48,7 +48,7 @@ from tfagents_system.launch.link.hosts import Link, await_link, check_hosts_are_
 from tfagents_system.launch.link.relay import write_core_end
 from tfagents_system.launch.local import mirrors, plan
 from tfagents_system.launch.local.host_check import check_host
-from tfagents_system.launch.local.places import Service, cpu_table, in_incarnation, place
+from tfagents_system.launch.local.places import Service, cpu_table, in_incarnation, place_here
 from tfagents_system.launch.local.prepare import explained_os_errors, prepare
 from tfagents_system.launch.local.private_network import (
     network_line,
@@ -171,10 +171,7 @@ def _worker_services(
 
 
 def _place(settings: Settings, share: Share, paths: ExperimentPaths, address: str) -> list[Service]:
-    cpus = available_cpus()
-    programs = share.programs(settings, paths.root, cpu_count())
-    are_all_ours = settings.placement != "ray"
-    return place(programs, cpus, plan.may_share_cpus(settings), address, are_all_ours, cpu_count())
+    return place_here(settings, share.programs(settings, paths.root, cpu_count()), address)
 
 
 def _relay(name: str, paths: ExperimentPaths, folder: pathlib.Path, *flags: str) -> Service:

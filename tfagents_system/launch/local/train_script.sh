@@ -130,6 +130,7 @@ end_leftovers() {
 
 stop_all() {
   trap '' INT TERM HUP # the order of a stop holds, however often it is asked for
+  if [[ -n $awaiting ]]; then kill "$awaiting" 2>/dev/null; fi
   if [[ -n $reporter ]]; then # else it was started just now, and ends with this script
     kill "$reporter" 2>/dev/null
     local tries=$((10 * STOP_STATUS_SECS))
@@ -170,9 +171,25 @@ been saved is in $exp_dir; the same command resumes from there."}"
   exit "$1"
 }
 
+# Waits for workers and evaluators, also those of other hosts: they evaluate once more, which a pause
+# may hold, then end by themselves.
+await_last_workers() {
+  local left
+  setpriv --pdeathsig TERM "${there[@]}" \
+    python -m tfagents_system.launch.link.last_workers "$exp_dir" >"$services/last_workers" 2>&1 &
+  awaiting=$!
+  disown
+  while kill -0 "$awaiting" 2>/dev/null; do
+    if ((${#workers[@]})) && await_end 0 "${workers[@]}"; then return; fi # other hosts have none
+    read -rt 0.1 -u "$never" # traps work meanwhile
+  done
+  left=$(cat "$services/last_workers" 2>/dev/null)
+  if [[ $left ]]; then say "train_script.sh: $left"; fi
+  await_end "$LAST_CLOSE_SECS" "${workers[@]}"
+}
+
 finish() {
-  await_end 600 "${workers[@]}" # they evaluate once more, then end by themselves
-  "${there[@]}" python -m tfagents_system.launch.link.last_workers "$exp_dir" # those of other hosts, if there are any
+  await_last_workers
   local early
   early=$(sed -n 's/^  "stopped_because": "\(.*\)",\{0,1\}$/ early, because \1/p' "$exp_dir/finished.json" 2>/dev/null || true)
   end_run 0 "Training is finished$early. The policy is in $exp_dir/policies/greedy_policy. To see it:
@@ -278,8 +295,10 @@ its name: what had been saved is in $moved_to. To go on, set SAC_EXP_NAME to its
 }
 
 readonly MAX_IDLE_LOOKS=60 # one a second
+readonly LAST_CLOSE_SECS=60 # for workers that have reported their end to close their environments
 python=$(command -v python)
 reporter=
+awaiting= # last_workers.py
 save_secs=$STOP_LEARNER_SECS # for the learner at a stop
 declare -A idle # looks since each service was seen to run
 exec {home}<"$exp_dir" {never}<> <(:) # of `never`, `read` gets nothing: it sleeps without a process
