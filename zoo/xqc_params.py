@@ -10,13 +10,14 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """XQC as published, but with networks of 2x256, for 200,000 env steps.
+    """XQC as published, but with networks of 2x256 and their learning rate, for 200,000 env steps.
 
     An iteration is 1,000 env steps and 2,000 train steps.
     """
 
     algorithm = "xqc"
     discount = 0.995
+    critic_learning_rate = 1e-3
     num_iter = 200
     num_steps_per_iter = 2000
     n_episodes_in_buffer = 500

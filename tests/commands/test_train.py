@@ -218,7 +218,7 @@ def test_a_new_project_has_the_settings_of_its_algorithm(tmp_path, algorithm):
     is_xqc = algorithm == "xqc"
     assert params.num_steps_per_iter == 1000 * (2 if is_xqc else 1)
     assert (params.discount, TrainParamsBase.discount) == (1 - 5 / 1000 if is_xqc else 0.99, 0.99)
-    assert params.critic_learning_rate == (1e-3 if algorithm == "crossq" else 3e-4)
+    assert params.critic_learning_rate == (1e-3 if algorithm in ("xqc", "crossq") else 3e-4)
     has_alpha = algorithm not in ("xqc", "td3", "ddpg")
     assert ("sac_log_alpha" in vars(params)) == has_alpha
 

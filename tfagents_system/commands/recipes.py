@@ -27,6 +27,9 @@ _DISCRETE = """\
 _CROSSQ = """\
     actor_learning_rate = critic_learning_rate = alpha_learning_rate = 1e-3  # its authors'
 """
+_XQC = """\
+    critic_learning_rate = 1e-3  # its authors have 3e-4, for critics of 4x512
+"""
 
 
 def check_takes_actions(algorithm: str, environment: EnvironmentId) -> None:
@@ -52,7 +55,7 @@ def recipe_for(algorithm: str | None, horizon: int, is_discrete: bool) -> Recipe
         return Recipe(named + _DISCRETE)
     if algorithm == "xqc":
         discount = f"    discount = {_xqc_discount(horizon)}  # its authors', of the horizon\n"
-        return Recipe(named + discount, train_steps=2)
+        return Recipe(named + discount + _XQC, train_steps=2)
     if algorithm == "crossq":
         return Recipe(named + _ALPHA + _CROSSQ)
     return Recipe(named if algorithm in ("td3", "ddpg") else named + _ALPHA)
