@@ -47,10 +47,13 @@ class LastWorkers:
             if report_kind(name) is not WorkerReport:
                 continue
             assert report is None or isinstance(report, WorkerReport)
+            is_here = (self._paths.services / name).is_dir()
+            if report is None and not is_here:
+                continue  # a damaged file
             if report is not None and report.phase in ENDED:
                 continue
             silent_secs = snapshot.silent_secs.get(name, 0.0)
-            if silent_secs < self._patience_secs(name, report):
+            if silent_secs < _patience_secs(report, is_here):
                 left[name] = report
             else:
                 self._give_up(name, report, f"has been silent for {silent_secs:.0f} s")
@@ -62,15 +65,15 @@ class LastWorkers:
             self._give_up(name, report, f"has not ended within {TIMEOUT_SECS:.0f} s")
         return False
 
-    def _patience_secs(self, name: str, report: WorkerReport | None) -> float:
-        """Returns how long a program may be silent: other hosts may have vanished."""
-        is_here = (self._paths.services / name).is_dir()
-        is_long = report is None or report.phase in AT_WORK or is_here
-        return LONG_STEP_SECS if is_long else SILENT_SECS
-
     def _give_up(self, name: str, report: WorkerReport | None, why: str) -> None:
         what = f"{report.phase} on {report.host}" if report else "which has not reported"
         self.given_up[name] = f"{name} ({what}) {why}"
+
+
+def _patience_secs(report: WorkerReport | None, is_here: bool) -> float:
+    """Returns how long a program may be silent: other hosts may have vanished."""
+    is_long = is_here or (report is not None and report.phase in AT_WORK)
+    return LONG_STEP_SECS if is_long else SILENT_SECS
 
 
 def await_last_workers(exp_dir: pathlib.Path, /) -> None:
