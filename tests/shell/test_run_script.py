@@ -69,12 +69,12 @@ def shorten_last_wait(sandbox, **secs):
 
 
 def test_a_last_evaluation_may_take_longer_than_anything_else_at_the_end(sandbox):
-    shorten_last_wait(sandbox, TIMEOUT_SECS=1.0)
+    shorten_last_wait(sandbox, TIMEOUT_SECS=5.0)
     paths = ExperimentPaths(sandbox.exp_dir)
     run = sandbox.start(**TWO, STUB_LEARNER="finish", STUB_WORKER_0="evaluates")
     sandbox.await_tape("learner finishes", "worker_1 finishes")
     write_report(paths, worker_report(1, phase=Phase.FINISHED))
-    deadline = time.monotonic() + 6.0  # and what python takes to start
+    deadline = time.monotonic() + 12.0  # and what python takes to start
     for sequence in itertools.count():
         if time.monotonic() > deadline:
             break
@@ -110,7 +110,8 @@ def test_a_last_evaluation_that_is_cut_is_reported_and_so_is_a_stop_meanwhile(sa
     write_report(paths, worker_report(1, phase=Phase.FINISHED))
     _, err = run.communicate(timeout=60)
     assert (run.returncode, sandbox.alive()) == (0, {}), err
-    assert "may lack episodes: worker_0 (evaluating on here) has been silent for 2 s." in err
+    why = r"may lack episodes: worker_0 \(evaluating on here\) has been silent for \d+ s\."
+    assert re.search(why, err), err
     assert sandbox.tape()[-2:] == ["worker_0 stops", "replay stops"]
 
 
@@ -134,11 +135,13 @@ def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     ours, terminal = pty.openpty()
     run = sandbox.start(**TWO, terminal=terminal, TERM="xterm")
     sandbox.await_tape(*STARTS)
+    screen = ""  # the status line comes after the programs; the test's timeout ends this
+    while "starting learner, replay, worker_0, worker_1" not in screen:
+        screen += os.read(ours, 100_000).decode()
     os.write(ours, b"\x03")
     time.sleep(0.1)
     os.write(ours, b"\x03")
     _, err = run.communicate(timeout=60)
-    screen = os.read(ours, 100_000).decode()
     assert run.returncode == 143
     assert sandbox.alive() == {}
     tape = sandbox.tape()[4:]

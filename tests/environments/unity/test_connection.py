@@ -128,9 +128,9 @@ def test_build_that_dies_is_named_at_once():
 
 def test_build_that_hangs_is_named_after_the_timeout():
     connection = connect("--hang-after", "3", timeout_secs=60)
-    connection._timeout_secs = 1.0
     try:
         first_output(connection)
+        connection._timeout_secs = 1.0
         with pytest.raises(UnityError, match="has sent nothing for 1 s on port"):
             connection.exchange(unity.Input(command=unity.STEP))
     finally:

@@ -174,16 +174,18 @@ been saved is in $exp_dir; the same command resumes from there."}"
 # Waits for workers and evaluators, also those of other hosts: they evaluate once more, which a pause
 # may hold, then end by themselves.
 await_last_workers() {
-  local left
-  setpriv --pdeathsig TERM "${there[@]}" \
-    python -m tfagents_system.launch.link.last_workers "$exp_dir" >"$services/last_workers" 2>&1 &
+  local left said
+  exec {said}< <(exec setpriv --pdeathsig TERM "${there[@]}" \
+    python -m tfagents_system.launch.link.last_workers "$exp_dir" 2>&1)
   awaiting=$!
-  disown
   while kill -0 "$awaiting" 2>/dev/null; do
-    if ((${#workers[@]})) && await_end 0 "${workers[@]}"; then return; fi # other hosts have none
+    if ((${#workers[@]})) && await_end 0 "${workers[@]}"; then # other hosts have none
+      kill "$awaiting" 2>/dev/null
+      break
+    fi
     read -rt 0.1 -u "$never" # traps work meanwhile
   done
-  left=$(cat "$services/last_workers" 2>/dev/null)
+  left=$(cat <&"$said")
   if [[ $left ]]; then say "train_script.sh: $left"; fi
   await_end "$LAST_CLOSE_SECS" "${workers[@]}"
 }
