@@ -74,11 +74,10 @@ def seeded():
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_importable():
-    """Forgets the folders from which a test has imported a user's code, and what it has set."""
-    environ, path, meta_path = dict(os.environ), sys.path[:], sys.meta_path[:]
+def nothing_is_set():
+    """Forgets the environment variables that a command has set in this process."""
+    environ = dict(os.environ)
     yield
-    sys.path[:], sys.meta_path[:] = path, meta_path
     os.environ.clear()
     os.environ.update(environ)
 
