@@ -10,7 +10,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """XQC as published, but with networks of 2x256 and their learning rate, for 200,000 env steps.
+    """XQC as published, but with networks of 2x256 and faster critics, for 200,000 env steps.
 
     An iteration is 1,000 env steps and 2,000 train steps.
     """

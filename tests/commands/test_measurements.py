@@ -1,4 +1,4 @@
-"""What `sac check` derives from measurements of one environment, by hand."""
+"""Speed and memory of a worker, derived from measurements of one environment, by hand."""
 
 import numpy as np
 import pytest

@@ -14,7 +14,7 @@ NUM_CALLS = 20  # of a policy that acts in several slots
 
 @dataclasses.dataclass
 class Measured:
-    """What was measured with one environment, for a worker that has all of its own."""
+    """Measurements of one environment, for a worker that has all of its own."""
 
     num_slots: int = 1  # environments or agents of one simulator
     num_simulators: int = 1  # for collection
@@ -33,7 +33,7 @@ class Measured:
 
     @property
     def has_leak(self) -> bool:
-        """Whether episodes leak more memory than an allocator keeps."""
+        """True if episodes leak more memory than an allocator keeps."""
         return self.leak_mb >= SMALL_LEAK_MB
 
     def take_speed(

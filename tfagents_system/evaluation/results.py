@@ -48,7 +48,7 @@ class Results:
 
     @property
     def are_complete(self) -> bool:
-        """Whether no episode is missing."""
+        """True once all episodes are complete."""
         return len(self.episodes) == self._num_episodes
 
     def keep(self, episodes: Sequence[EvaluatedEpisode]) -> None:

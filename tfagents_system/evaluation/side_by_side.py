@@ -75,8 +75,7 @@ def join_films(
     """Writes one film with `films` from left to right, each with its label on top.
 
     All are of the same environment, so of one size and rate. A shorter film stays at its last
-    frame. Returns False, without a film, once
-    `should_stop` returns True.
+    frame. Returns False, without a film, once `should_stop` returns True.
 
     Raises:
       VideoError: If the encoder fails.

@@ -1,4 +1,4 @@
-"""Which program sums up an evaluation."""
+"""Claims of evaluations: one program sums each up."""
 
 from tfagents_system.core.state.evaluation_claims import MOST_KEPT, claim_evaluation
 from tfagents_system.core.state.paths import ExperimentPaths
