@@ -22,8 +22,8 @@ from tfagents_system.kernels import build
 # The same examples every time, and no failure because the machine is busy.
 hypothesis.settings.load_profile("ci")
 
-# A script's background jobs ignore SIGINT, those of nohup SIGHUP, and so would all programs that the
-# tests start.
+# A script's background jobs ignore SIGINT, those of nohup SIGHUP, and so would all programs that
+# the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
