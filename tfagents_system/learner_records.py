@@ -18,7 +18,8 @@ from tfagents_system.core.programs.callbacks import (
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.state.generations import generation_dir
 from tfagents_system.core.state.pause import LEARNING, pause_of
-from tfagents_system.core.state.reports import Phase, StatusReporter
+from tfagents_system.core.state.reports import Phase
+from tfagents_system.core.state.status_reporter import StatusReporter
 from tfagents_system.learning.metric_means import MetricMeans
 from tfagents_system.learning.save_record import SaveRecord
 from tfagents_system.records.event_log import EventLog

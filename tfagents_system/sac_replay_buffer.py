@@ -27,8 +27,9 @@ from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.core.state.generations import REPLAY_FOLDER, newest_intact_generation
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.reports import Phase, StatusReporter
+from tfagents_system.core.state.reports import Phase
 from tfagents_system.core.state.run_spec import RunSpec, await_run_spec
+from tfagents_system.core.state.status_reporter import StatusReporter
 from tfagents_system.data.item_description import described_item
 from tfagents_system.launch.local import stop_times
 from tfagents_system.launch.local.supervision import is_alive, is_supervised

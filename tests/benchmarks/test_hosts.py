@@ -14,7 +14,8 @@ from benchmarks.ours.host_loss import TrainingWatch
 from benchmarks.ours.hosts import Sample, print_results
 from benchmarks.ours.paced_workers import PacedWorker
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.reports import Phase, StatusReporter, read_report
+from tfagents_system.core.state.reports import Phase, read_report
+from tfagents_system.core.state.status_reporter import StatusReporter
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.services.adder import Adder

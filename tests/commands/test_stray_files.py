@@ -18,9 +18,8 @@ from tfagents_system.core.state.best_policies import FACTS, best_policy
 from tfagents_system.core.state.generations import generations
 from tfagents_system.core.state.incarnation import Claims, Fence
 from tfagents_system.core.state.liveness import LivingPrograms
-from tfagents_system.core.state.reports import Phase
+from tfagents_system.core.state.reports import Phase, read_phase_secs
 from tfagents_system.launch.link.last_workers import await_last_workers
-from tfagents_system.launch.show.profile import read_phase_secs
 from tfagents_system.launch.show.status import Watch
 from tfagents_system.launch.show.status_line import status_line
 from tfagents_system.records.run_history import read_evaluations

@@ -24,7 +24,7 @@ from tfagents_system.core.errors import (
     SupersededError,
 )
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
-from tfagents_system.core.state import provenance, reports
+from tfagents_system.core.state import provenance, status_reporter
 from tfagents_system.core.state.end_request import request_end
 from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.generations import generations, read_manifests
@@ -315,7 +315,7 @@ def test_nothing_that_only_reports_ends_the_learner(tmp_path, replay, monkeypatc
         raise RuntimeError("broken")
 
     monkeypatch.setattr(event_log.tf.summary, "create_file_writer", broken)
-    monkeypatch.setattr(reports, "write_json_atomically", broken)
+    monkeypatch.setattr(status_reporter, "write_json_atomically", broken)
     monkeypatch.setattr(provenance, "write_text_atomically", broken)
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
@@ -343,7 +343,7 @@ def test_the_training_state_is_saved_after_a_time_too_without_an_export(tmp_path
 def test_a_stop_saves_the_train_step_and_the_next_start_goes_on_from_it(
     tmp_path, replay, monkeypatch, capsys
 ):
-    monkeypatch.setattr(reports.StatusReporter, "report",
+    monkeypatch.setattr(status_reporter.StatusReporter, "report",
                         lambda self, phase, make: self.report_now(phase, make()))  # fmt: skip
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
@@ -483,7 +483,7 @@ def test_checkpoints_that_fail_are_told_and_a_stop_without_one_is_no_saved_stop(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(ReplaySnapshots, "checkpoint", fail)
-    monkeypatch.setattr(reports.StatusReporter, "report",
+    monkeypatch.setattr(status_reporter.StatusReporter, "report",
                         lambda self, phase, make: self.report_now(phase, make()))  # fmt: skip
     paths = make_experiment(tmp_path / "exp", "checkpoint_period_secs = 0.001")
     fill(replay)

@@ -58,7 +58,7 @@ def at_once(monkeypatch):
     """Programs look and report at once."""
     monkeypatch.setattr(pauses, "LOOK_PERIOD_SECS", 0.0)
     monkeypatch.setattr(
-        "tfagents_system.core.state.reports.StatusReporter.report",
+        "tfagents_system.core.state.status_reporter.StatusReporter.report",
         lambda self, phase, make: self.report_now(phase, make()),
     )
 

@@ -14,7 +14,8 @@ from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.programs.callbacks import Callbacks, EndEvent, EpisodeEvent, Event
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.reports import LARGEST_NUMBER, Evaluation, Phase, StatusReporter
+from tfagents_system.core.state.reports import LARGEST_NUMBER, Evaluation, Phase
+from tfagents_system.core.state.status_reporter import StatusReporter
 from tfagents_system.environments.time_limits import EpisodeEnds
 from tfagents_system.records.event_log import EventLog
 from tfagents_system.records.number_rows import ACTION_SHARE

@@ -24,7 +24,8 @@ from tfagents_system.core.programs.program import EXIT_CODE_FILE_VARIABLE
 from tfagents_system.core.state.file_locks import open_lock, try_lock
 from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.state.reports import Phase, StatusReporter
+from tfagents_system.core.state.reports import Phase
+from tfagents_system.core.state.status_reporter import StatusReporter
 from tfagents_system.launch.local.mirrors import TRACKERS, check_has_package, program_name
 from tfagents_system.launch.show.status import Watch
 from tfagents_system.mirror.mirror import Mirror

@@ -11,7 +11,7 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from tfagents_system.core.settings.hyperparameters import hyperparameters
 from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.core.state.files import read_json, write_text_atomically
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.state.reports import ReportError, read_report, reporting_programs
+from tfagents_system.core.state.reports import read_phase_secs, report_or_none
 from tfagents_system.records.run_history import EvaluationPoint, read_evaluations
 from tfagents_system.terminal.lines import Terminal
 
@@ -116,7 +116,7 @@ def _body(paths: ExperimentPaths, name: str, points: Sequence[EvaluationPoint]) 
         others = {key: value for key, value in spec.items() if key not in ("settings", "files")}
         parts.append(sections.details("observation, action, items, bindings", others))
         parts.append(sections.details("config", read_json(paths.config)))
-    if phase_secs := _phase_secs(paths):
+    if phase_secs := read_phase_secs(paths):
         parts += ["<h2>Where the time went</h2>", sections.time_profile(phase_secs)]
     if provenance:
         rows = [
@@ -131,12 +131,9 @@ def _body(paths: ExperimentPaths, name: str, points: Sequence[EvaluationPoint]) 
 
 def _summary(paths: ExperimentPaths, points: Sequence[EvaluationPoint]) -> str:
     words = []
-    try:
-        if learner := read_report(paths, "learner"):
-            words.append(f"{learner.phase} at train step {learner.train_step:,}"
-                         f" of {learner.total_train_steps:,}")  # fmt: skip
-    except ReportError:
-        pass  # damaged: the next report replaces it
+    if learner := report_or_none(paths, "learner"):
+        words.append(f"{learner.phase} at train step {learner.train_step:,}"
+                     f" of {learner.total_train_steps:,}")  # fmt: skip
     if points:
         best = max(points, key=lambda point: point.mean_return)
         words.append(f"{points[-1].env_step:,} env steps")
@@ -154,15 +151,3 @@ def _read_object(path: pathlib.Path) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise ConfigError(f"{path}: damaged (not a JSON object). Repair it or move it away.")
     return value or {}
-
-
-def _phase_secs(paths: ExperimentPaths) -> Mapping[str, Mapping[str, float]]:
-    found = {}
-    for program in reporting_programs(paths):
-        try:
-            report = read_report(paths, program)
-        except ReportError:
-            continue
-        if report is not None and report.phase_secs:
-            found[program] = report.phase_secs
-    return found

@@ -9,13 +9,8 @@ from report_fakes import learner_report, replay_report, worker_report, write_rep
 from small_disk import small_disk
 
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.reports import (
-    Evaluation,
-    Phase,
-    ReportError,
-    StatusReporter,
-    read_report,
-)
+from tfagents_system.core.state.reports import Evaluation, Phase, ReportError, read_report
+from tfagents_system.core.state.status_reporter import StatusReporter
 
 FIELDS = {"phase_secs": {}, "transitions": 5, "capacity": 10, "fill_target": 7}
 

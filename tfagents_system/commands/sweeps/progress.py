@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from tfagents_system.commands.sweeps.experiments import Experiment
 from tfagents_system.core.meters import format_duration
-from tfagents_system.core.state.reports import LearnerReport, ReportError, read_report
+from tfagents_system.core.state.reports import LearnerReport, report_or_none
 from tfagents_system.launch.show.parts import SEPARATOR
 
 
@@ -62,11 +62,8 @@ class Progress:
 
 
 def _report_of(experiment: Experiment) -> LearnerReport | None:
-    try:
-        report: LearnerReport | None = read_report(experiment.paths, "learner")
-        return report
-    except ReportError:
-        return None
+    report: LearnerReport | None = report_or_none(experiment.paths, "learner")
+    return report
 
 
 def _share(report: LearnerReport | None) -> float:

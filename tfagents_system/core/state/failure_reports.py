@@ -6,14 +6,8 @@ import typing
 from typing import Any
 
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.reports import (
-    Phase,
-    Report,
-    ReportError,
-    StatusReporter,
-    read_report,
-    report_kind,
-)
+from tfagents_system.core.state.reports import Phase, Report, report_kind, report_or_none
+from tfagents_system.core.state.status_reporter import StatusReporter
 
 
 def report_failure(paths: ExperimentPaths, program: str, failure: str) -> None:
@@ -24,10 +18,7 @@ def report_failure(paths: ExperimentPaths, program: str, failure: str) -> None:
     kind = report_kind(program)
     if kind is None:  # a service that reports nothing, such as a relay
         return
-    try:
-        last = read_report(paths, program)
-    except ReportError:
-        last = None
+    last = report_or_none(paths, program)
     fields = dataclasses.asdict(last) if last else _blank_fields(kind)
     common = {field.name for field in dataclasses.fields(Report)} - {"phase_secs"}
     own = {name: value for name, value in fields.items() if name not in common}

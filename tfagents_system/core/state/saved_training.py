@@ -2,7 +2,7 @@
 
 from tfagents_system.core.state.generations import generations
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.reports import ReportError, read_report
+from tfagents_system.core.state.reports import read_report, report_or_none
 
 
 def saved_and_trained(paths: ExperimentPaths) -> tuple[int | None, int]:
@@ -19,10 +19,7 @@ def saved_and_trained(paths: ExperimentPaths) -> tuple[int | None, int]:
 
 def unsaved_before(paths: ExperimentPaths) -> str | None:
     """Describes the training of an earlier learner that was lost without a checkpoint."""
-    try:
-        before = read_report(paths, "learner")
-    except ReportError:
-        return None
+    before = report_or_none(paths, "learner")
     if before is None or not before.train_step:
         return None
     return f"there is no checkpoint of the {before.train_step:,} train steps before"

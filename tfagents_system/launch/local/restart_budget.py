@@ -37,8 +37,8 @@ from tfagents_system.core.process.processes import Process, began, descendants, 
 from tfagents_system.core.state.disk import SpaceGuard, is_disk_full, keep_printing_on_full_disk
 from tfagents_system.core.state.files import append_whole, overwrite, write_text_atomically
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.state.reports import RESTARTS_VARIABLE
 from tfagents_system.core.state.running import unproven_bindings
+from tfagents_system.core.state.status_reporter import RESTARTS_VARIABLE
 from tfagents_system.launch.local.supervision import is_supervised
 
 MARK = "=== start "  # begins the log line of each start

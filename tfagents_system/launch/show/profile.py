@@ -15,21 +15,8 @@ from typing import Annotated
 from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
-from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
-from tfagents_system.core.state.reports import ReportError, read_report, reporting_programs
-
-
-def read_phase_secs(paths: ExperimentPaths) -> dict[str, dict[str, float]]:
-    """Returns the seconds of each phase by program, without programs that have no phases."""
-    found = {}
-    for program in reporting_programs(paths):
-        try:
-            report = read_report(paths, program)
-        except ReportError:
-            continue  # damaged: the next report replaces it
-        if report is not None and report.phase_secs:
-            found[program] = report.phase_secs
-    return found
+from tfagents_system.core.state.paths import existing_experiment
+from tfagents_system.core.state.reports import read_phase_secs
 
 
 def phases_between(
