@@ -2,7 +2,6 @@
 
 import itertools
 import pathlib
-import shutil
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,10 +10,9 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.settings.minibatches import paths_of_demonstrations, trains_offline
 from tfagents_system.core.settings.params import Params
-from tfagents_system.core.state.files import rename_durably, temporary_name
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.provenance import original_of
-from tfagents_system.demonstrations.episode_file import MAX_BYTES, Episode, digest, write_episode
+from tfagents_system.demonstrations.episode_file import MAX_BYTES, Episode, digest, write_episodes
 from tfagents_system.demonstrations.files import find_demonstrations, read_demonstrations
 from tfagents_system.demonstrations.fit import Specs, misfits
 from tfagents_system.demonstrations.rows import Rows, rows_of
@@ -53,7 +51,7 @@ def hold_demonstrations(run: Run, made: Assembly, fence: Fence) -> HeldDemonstra
         if given is None:
             return None
         check_fit(given, made, run.horizon)
-        _copy(given, kept, fence)
+        write_episodes(kept, given, prepare=fence.check)
     episodes = read_demonstrations(kept)
     found = digest(episodes)
     if given is not None and digest(given) != found:
@@ -104,18 +102,6 @@ def _given(run: Run) -> list[Episode] | None:
     if not paths or (is_kept and not all(path.exists() for path in paths)):
         return None
     return list(itertools.chain(*map(read_demonstrations, paths)))
-
-
-def _copy(episodes: Sequence[Episode], folder: pathlib.Path, fence: Fence) -> None:
-    unfinished = temporary_name(folder)
-    try:
-        unfinished.mkdir()
-        for index, episode in enumerate(episodes):
-            write_episode(unfinished / f"episode_{index:06d}.npz", episode)
-        fence.check()
-        rename_durably(unfinished, folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def check_fit(episodes: Sequence[Episode], made: Assembly, horizon: int) -> None:

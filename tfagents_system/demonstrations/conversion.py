@@ -1,12 +1,11 @@
 """Writes demonstrations in another format."""
 
 import pathlib
-import shutil
 from collections.abc import Sequence
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.state.files import make_folder_durably, rename_durably, temporary_name
-from tfagents_system.demonstrations.episode_file import Episode, write_episode
+from tfagents_system.core.state.files import make_folder_durably
+from tfagents_system.demonstrations.episode_file import Episode, write_episodes
 from tfagents_system.demonstrations.files import READERS
 from tfagents_system.demonstrations.unity_demo_writer import write_unity_demo
 
@@ -32,11 +31,4 @@ def convert(episodes: Sequence[Episode], output: pathlib.Path, branches: Sequenc
         )
     if branches:
         raise ConfigError(f"--branches is for a {DEMO} file.")
-    unfinished = temporary_name(output)
-    try:
-        make_folder_durably(unfinished)
-        for index, episode in enumerate(episodes):
-            write_episode(unfinished / f"episode_{index:06d}.npz", episode)
-        rename_durably(unfinished, output)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    write_episodes(output, episodes)

@@ -17,9 +17,10 @@ import hashlib
 import io
 import json
 import pathlib
+import shutil
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,13 @@ from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
-from tfagents_system.core.state.files import open_regular, write_bytes_durably
+from tfagents_system.core.state.files import (
+    make_folder_durably,
+    open_regular,
+    rename_durably,
+    temporary_name,
+    write_bytes_durably,
+)
 
 FORMAT, VERSION = "sac-demonstration", 1
 MAX_BYTES = 2 * 10**9  # of the learner's memory, for all demonstrations of a run
@@ -94,6 +101,33 @@ def write_episode(path: pathlib.Path, episode: Episode) -> None:
     content = io.BytesIO()
     np.savez_compressed(content, head=np.array(json.dumps(head)), **episode.arrays)
     write_bytes_durably(path, content.getvalue())
+
+
+def file_name(index: int) -> str:
+    """Returns the name of an episode's file in a folder of several."""
+    return f"episode_{index:06d}.npz"
+
+
+def write_episodes(
+    folder: pathlib.Path,
+    episodes: Iterable[Episode],
+    prepare: Callable[[], object] | None = None,
+) -> None:
+    """Writes a new folder with a file of each episode; it appears when it is whole.
+
+    Args:
+      folder: Must be missing, or empty.
+      episodes: In the order of the files' names.
+      prepare: Called right before the folder appears; if it raises, nothing stays.
+    """
+    unfinished = temporary_name(folder)
+    try:
+        make_folder_durably(unfinished)
+        for index, episode in enumerate(episodes):
+            write_episode(unfinished / file_name(index), episode)
+        rename_durably(unfinished, folder, prepare)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def read_episode(path: pathlib.Path) -> Episode:

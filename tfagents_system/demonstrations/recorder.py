@@ -18,6 +18,7 @@ from tfagents_system.demonstrations.episode_file import (
     TRUNCATED,
     as_stored,
     episode_of,
+    file_name,
     named_leaves,
     write_episode,
 )
@@ -109,7 +110,7 @@ class Recorder:
     def _next_file(self) -> pathlib.Path:
         names = [path.name for path in self._folder.glob("episode_*.npz")]
         numbers = [int(m[1]) for m in map(re.compile(r"episode_(\d+)\.npz").fullmatch, names) if m]
-        return self._folder / f"episode_{max(numbers, default=-1) + 1:06d}.npz"
+        return self._folder / file_name(max(numbers, default=-1) + 1)
 
 
 def _shapes(leaves: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:

@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfagents_system.learning.sources import Source
-from tfagents_system.learning.whole_buffer import Minibatch
+from tfagents_system.learning.sources import Minibatch, Source, iterator_of
 
 LOOK_PERIOD_SECS = 1.0
 
@@ -129,10 +128,7 @@ def growing_source(
         dataset = tf.data.Dataset.from_generator(
             minibatches, output_signature=Minibatch(samples.part_spec)
         )
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        options.experimental_optimization.apply_default_optimizations = False
-        return iter(dataset.prefetch(2).with_options(options))
+        return iterator_of(dataset.prefetch(2))
 
     return Source(name, num_samples, make_iterator, may_lack=True)
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.data.transition import Transition
-from tfagents_system.learning.sources import Source
-from tfagents_system.learning.whole_buffer import Minibatch
+from tfagents_system.learning.sources import Minibatch, Source, iterator_of
 
 
 def held_source(
@@ -45,10 +44,7 @@ def held_source(
 
     def make_iterator() -> Iterator[Any]:
         steps = tf.data.Dataset.counter(start=int(train_step.numpy()))
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        options.experimental_optimization.apply_default_optimizations = False
-        return iter(steps.map(draw).prefetch(2).with_options(options))
+        return iterator_of(steps.map(draw).prefetch(2))
 
     return Source(name, num_samples, make_iterator)
 

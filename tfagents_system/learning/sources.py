@@ -10,6 +10,20 @@ from numpy.typing import NDArray
 from tfagents_system.learning.sampling_pool import SamplingPool, keys_of
 
 
+class Minibatch(NamedTuple):
+    """An element of an iterator over samples in memory; a replay server's sample has its field."""
+
+    data: tuple[tf.Tensor, ...]  # columns [N, window, size]
+
+
+def iterator_of(dataset: tf.data.Dataset) -> Iterator[Any]:
+    """Returns an iterator without autotuning and graph rewriting: they cost more than they save."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    return iter(dataset.with_options(options))
+
+
 class Source(NamedTuple):
     """The source of a part of each minibatch."""
 

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.sample_reader import SampleReader
+from tfagents_system.learning.sources import Minibatch, iterator_of
 
 MAX_BYTES = 2 * 10**9
 
@@ -87,12 +88,6 @@ class WholeBuffer:
         return tuple(column[item, rows] for column in self._columns)
 
 
-class Minibatch(NamedTuple):
-    """An element of the iterator, with the field of a replay server's sample."""
-
-    data: tuple[tf.Tensor, ...]
-
-
 class RoundMinibatches:
     """The minibatches of a deterministic run: an iteration's are drawn after its round has come.
 
@@ -128,10 +123,7 @@ class RoundMinibatches:
         dataset = tf.data.Dataset.from_generator(
             minibatches, output_signature=Minibatch(self._buffer.minibatch_spec)
         )
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        options.experimental_optimization.apply_default_optimizations = False
-        return iter(dataset.with_options(options))
+        return iterator_of(dataset)
 
     def _has_round_of(self, iteration: int) -> bool:
         if iteration < self._num_rounds:
