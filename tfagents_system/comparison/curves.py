@@ -65,15 +65,15 @@ def make_panels(groups: Sequence[RunGroup]) -> list[Panel]:
     return [panel for panel in panels if any(panel.groups)]
 
 
-def band(curves: Sequence[Curve], seed: int = 0) -> Band:
-    """Returns mean and interval over interpolated curves; `seed` determines the resamples."""
+def band(curves: Sequence[Curve]) -> Band:
+    """Returns mean and bootstrap interval over interpolated curves."""
     begin = max(curve.xs[0] for curve in curves)
     end = min(curve.xs[-1] for curve in curves)
     xs = np.array(sorted({x for curve in curves for x in curve.xs if begin <= x <= end}))
     if len(xs) > MOST_POINTS:
         xs = xs[np.linspace(0, len(xs) - 1, MOST_POINTS).astype(int)]
     ys = np.stack([np.interp(xs, curve.xs, curve.ys) for curve in curves])
-    low, high = bootstrap.mean_interval(ys, np.random.default_rng(seed))
+    low, high = bootstrap.mean_interval(ys, np.random.default_rng(0))
     return Band(xs, ys.mean(axis=0), low, high)
 
 

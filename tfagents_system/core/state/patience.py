@@ -33,40 +33,30 @@ def is_transient(error: BaseException) -> bool:
     return any(os.strerror(number) in str(error) for number in TRANSIENT)
 
 
-def patiently(
-    read: Callable[[], _T],
-    what: str,
-    timeout_secs: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> _T:
+def patiently(read: Callable[[], _T], what: str) -> _T:
     """Returns the result of `read`, which is called again while the disk does not answer.
 
     Args:
       read: May be called several times.
       what: Names what is read, for the messages.
-      timeout_secs: PATIENCE_SECS if None.
-      clock: In seconds.
-      sleep: Waits for a number of seconds.
 
     Raises:
-      StorageError: If the disk has not answered for `timeout_secs`.
+      StorageError: If the disk has not answered for PATIENCE_SECS.
     """
-    limit = PATIENCE_SECS if timeout_secs is None else timeout_secs
-    deadline, delay = clock() + limit, FIRST_DELAY_SECS
+    deadline, delay = time.monotonic() + PATIENCE_SECS, FIRST_DELAY_SECS
     while True:
         try:
             return read()
         except OSError as error:
             if not is_transient(error):
                 raise
-            if clock() >= deadline:
+            if time.monotonic() >= deadline:
                 raise StorageError(
-                    f"{what} cannot be read ({error}), nor could it for {limit:g} s. Nothing was "
-                    "changed: once the disk answers, the same command resumes."
+                    f"{what} cannot be read ({error}), nor could it for {PATIENCE_SECS:g} s. "
+                    "Nothing was changed: once the disk answers, the same command resumes."
                 ) from error
             if delay == FIRST_DELAY_SECS:
-                print(f"{what} cannot be read ({error}); it is tried again for {limit:g} s.",
-                      flush=True)  # fmt: skip
-            sleep(delay)
+                for_long = f"it is tried again for {PATIENCE_SECS:g} s."
+                print(f"{what} cannot be read ({error}); {for_long}", flush=True)
+            time.sleep(delay)
             delay = min(2 * delay, LONGEST_DELAY_SECS)
