@@ -265,9 +265,19 @@ def test_settings_that_do_not_fit_together_are_named(values, message):
             {"algorithm": "crossq", "exploration_noise_std": 0.2},
             "exploration_noise_std is 0.2, which has no effect: algorithm is 'crossq'.",
         ),
+        ({"rnn_units": 64}, "rnn_units is 64, which has no effect: recurrent is False."),
+        ({"rnn_type": "gru"}, "rnn_type is 'gru', which has no effect: recurrent is False."),
+        (
+            {"recurrent": True, "segment_len": 9, "recurrent_sequence_length": 5},
+            "recurrent_sequence_length is 5, which has no effect: segment_len is 9.",
+        ),
+        (
+            {"image_encoder": "simple", "preprocessing_combiner": len},
+            "image_encoder is 'simple', which has no effect: there is a preprocessing_combiner.",
+        ),
     ],
 )
-def test_a_setting_that_the_algorithm_does_not_have_is_noted(values, unused):
+def test_a_setting_without_effect_is_noted(values, unused):
     assert params_with(**values).check("params.py") == [f"params.py: {unused}"]
 
 
@@ -277,9 +287,11 @@ def test_a_setting_that_the_algorithm_does_not_have_is_noted(values, unused):
         {"algorithm": "tqc", "tqc_quantiles": 50, "sac_log_alpha": 0.0},
         {"algorithm": "crossq", "sac_log_alpha": 0.0},
         {"algorithm": "td3", "exploration_noise_std": 0.2},
+        {"recurrent": True, "rnn_units": 64, "rnn_type": "gru", "recurrent_sequence_length": 5},
+        {"recurrent": True, "rnn_units": 64, "segment_len": 9},
     ],
 )
-def test_a_setting_that_the_algorithm_has_needs_no_note(values):
+def test_a_setting_with_an_effect_needs_no_note(values):
     assert params_with(**values).check("params.py") == []
 
 
@@ -288,7 +300,7 @@ def test_an_agent_of_the_users_own_may_read_any_setting():
         def agent_ctor(self, *args, **kwargs):
             raise AssertionError("not needed here")
 
-    assert params_with(OwnAgent, tqc_quantiles=50).check("params.py") == []
+    assert params_with(OwnAgent, tqc_quantiles=50, rnn_units=64).check("params.py") == []
 
 
 def test_alpha_may_be_fixed_and_its_target_be_given():

@@ -15,7 +15,7 @@ from tf_agents.trajectories import trajectory
 
 from tfagents_system.agents.agent_settings import (
     AgentParams,
-    check_agent_settings,
+    check_together,
     normalizes_rewards,
     unused_settings,
 )
@@ -25,6 +25,7 @@ from tfagents_system.agents.building import (
     make_normalizers,
 )
 from tfagents_system.agents.goal_conditioning import check_goal_conditioning
+from tfagents_system.agents.idle_settings import idle_settings
 from tfagents_system.agents.own_networks import own_network
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.agents.table import ALGORITHMS
@@ -33,10 +34,8 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.leaves import without
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.settings.attribute_names import check_attribute_name
-from tfagents_system.core.settings.behavioral_cloning import check_behavioral_cloning
+from tfagents_system.core.settings.hooks import check_hooks
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
-from tfagents_system.core.settings.reward_signals import check_reward_signals
-from tfagents_system.core.settings.training_settings import check_training_settings
 from tfagents_system.networks.critic_networks import MlpValueNetwork
 from tfagents_system.networks.observation_encoders import VisualSummarizer, has_images
 from tfagents_system.networks.summarizers import RecurrentSummarizer
@@ -241,7 +240,8 @@ class TrainParamsBase(AgentParams, abc.ABC):
           where: The params file, for the messages.
 
         Raises:
-          ConfigError: For a misspelt attribute or a value that is not allowed.
+          ConfigError: For a misspelt attribute, a value that is not allowed, or a hook that cannot
+            be called.
         """
         declared = hyperparameters(TrainParamsBase)
         own_classes: list[type] = [c for c in type(self).__mro__ if issubclass(c, TrainParamsBase)]
@@ -254,14 +254,13 @@ class TrainParamsBase(AgentParams, abc.ABC):
         ]
         for name, value in self.hyperparameters().items():
             check_hyperparameter(declared, name, value, where)
-        check_training_settings(self, self.env_config["horizon"], where)
-        check_agent_settings(self, self.recurrent, where)
-        check_reward_signals(self, where)
-        check_behavioral_cloning(self, where)
-        if type(self).agent_ctor is TrainParamsBase.agent_ctor:
+        check_together(self, self.env_config["horizon"], where)
+        has_own_agent = type(self).agent_ctor is not TrainParamsBase.agent_ctor
+        check_hooks(self, has_own_agent, where)
+        if not has_own_agent:
+            idle = dict.fromkeys(unused_settings(self), f"algorithm is {self.algorithm!r}")
             notes += [
-                f"{where}: {name} is {getattr(self, name)!r}, which has no effect: algorithm is "
-                f"{self.algorithm!r}."
-                for name in unused_settings(self)
+                f"{where}: {name} is {getattr(self, name)!r}, which has no effect: {reason}."
+                for name, reason in (idle | idle_settings(self)).items()
             ]
         return [note for note in notes if note]

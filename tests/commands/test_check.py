@@ -565,7 +565,9 @@ def test_images_are_listed_with_axes_and_encoders():
         "arm": array_spec.ArraySpec([7], np.float32),
         "map": array_spec.ArraySpec([24, 24], np.uint8),
     }
-    params = types.SimpleNamespace(preprocessing_combiner=None, image_encoder=None)
+    params = types.SimpleNamespace(
+        preprocessing_combiner=None, image_encoder=None, image_augmentation=0
+    )
     (row,) = check_images(spec, params)
     assert row.verdict == "ok"
     assert row.value == (
@@ -575,6 +577,25 @@ def test_images_are_listed_with_axes_and_encoders():
     params.preprocessing_combiner = lambda nest: nest
     (row,) = check_images(spec["eye"], params)
     assert row.value == "observation float32 [3, 84, 60] is CHW"
+
+
+def test_settings_of_images_that_have_none_or_too_small_ones_are_noted():
+    board = array_spec.ArraySpec([5, 7, 3], np.float32)
+    params = types.SimpleNamespace(
+        preprocessing_combiner=None, image_encoder=None, image_augmentation=2
+    )
+    ok, note = check_images(board, params)  # 2 > 5 / 4
+    assert (ok.verdict, note.verdict) == ("ok", "note")
+    assert note.value.startswith("image_augmentation is 2, and an image has a side of 5: ")
+    params.image_augmentation, params.image_encoder = 1, "match3"
+    (ok,) = check_images(board, params)
+    assert ok.value == "observation float32 [5, 7, 3] is HWC, match3"
+    (note,) = check_images(array_spec.ArraySpec([84, 84], np.float32), params)
+    assert note.verdict == "note" and "image_layouts" in note.advice
+    assert note.value == (
+        "image_encoder is 'match3', image_augmentation is 1, without effect: no array of the "
+        "observation is an image"
+    )
 
 
 @pytest.mark.parametrize("arguments", [{"algo": "xqc"}, {"set_": ("algorithm=xqc",)}])

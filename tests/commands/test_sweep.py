@@ -33,6 +33,25 @@ def test_wrong_arguments_are_answered_and_write_nothing(tmp_path, arguments, mes
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("edit", "environ", "message"),
+    [
+        ("    num_itr = 3\n", {}, "TrainParams.num_itr is not a training parameter. Did you mean"),
+        ("", {"SAC_CONFIG": "no.json"}, "no.json: cannot read the JSON config"),
+        ("", {"SAC_GIN_BINDINGS": "num_iter = 3"}, "write TrainParams.num_iter = 3."),
+    ],
+)
+def test_what_would_end_every_trial_is_refused_before_the_first(tmp_path, edit, environ, message):
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    params = tmp_path / "cart_params.py"
+    head, body = params.read_text().split("(TrainParamsBase):\n", 1)
+    params.write_text(f"{head}(TrainParamsBase):\n{edit}{body}")
+    arguments = ("sweep", "cart_variables.sh", "--grid", "discount=0.9,0.95")
+    code, out, err = sac(tmp_path, *arguments, **environ)
+    assert (code, out) == (78, "") and message in err
+    assert not (tmp_path / "logs").exists()
+
+
 def finished_trials(folder, values):
     """A project and the trials of a sweep of `--grid discount=...`, as training leaves them."""
     assert sac(folder, "new", "cart")[0] == 0

@@ -22,6 +22,7 @@ from tfagents_system.commands.bindings import (
 from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.environment_trial import try_environment
+from tfagents_system.commands.sweeps.experiments import Task
 from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.paths import ExperimentPaths
@@ -290,6 +291,24 @@ def test_a_variables_file_sees_and_loses_to_the_variables_of_the_caller(tmp_path
     file.write_text("exit 3\n")
     with pytest.raises(ConfigError, match="v.sh ended this script"):
         read_variables(file, environ)
+
+
+def test_flags_win_over_what_a_variables_file_assigns_to_any_caller(tmp_path, monkeypatch):
+    file = tmp_path / "v.sh"
+    file.write_text("SAC_EXP_NAME=a SAC_SEED=5 SAC_PARAMS=p.py SAC_CONFIG=${SAC_EXP_NAME}.json\n")
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # training replaces it
+    monkeypatch.setattr(train, "build_if_missing", lambda: None)
+    monkeypatch.setattr(train, "start", lambda: 0)
+    assert train.train(file, name="b", seed=(7,)) == 0
+    names = ("SAC_EXP_NAME", "SAC_SEED", "SAC_PARAMS")
+    assert [os.environ[name] for name in names] == ["b", "7", "p.py"]
+    base = "from tfagents_system.train_params_base import TrainParamsBase"
+    body = "class TrainParams(TrainParamsBase):\n    def env_ctor(self, *args, **kwargs): ..."
+    (tmp_path / "arm.py").write_text(f"{base}\n{body}\n")
+    (tmp_path / "arm.json").write_text('{"horizon": 9}')
+    file.write_text(f"SAC_EXP_NAME=a SAC_PARAMS={tmp_path}/arm.py SAC_CONFIG={tmp_path}/arm.json\n")
+    task = Task.read(file, "c", [], (1,))
+    assert (task.name, task.environ["SAC_EXP_NAME"]) == ("c", "c")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tfagents_system.agents.table import ALGORITHMS, OwnSettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.behavioral_cloning import (
     CLONING_ALLOWED,
+    check_behavioral_cloning,
     is_behavioral_cloning,
 )
 from tfagents_system.core.settings.hyperparameters import (
@@ -26,7 +27,12 @@ from tfagents_system.core.settings.hyperparameters import (
     positive,
 )
 from tfagents_system.core.settings.params import Params
-from tfagents_system.core.settings.reward_signals import REWARD_SIGNALS_ALLOWED, is_reward_signals
+from tfagents_system.core.settings.reward_signals import (
+    REWARD_SIGNALS_ALLOWED,
+    check_reward_signals,
+    is_reward_signals,
+)
+from tfagents_system.core.settings.training_settings import check_training_settings
 
 LearningRateSchedule = Literal["constant", "linear"]
 IMAGE_ENCODERS = ("nature_cnn", "simple", "offpcc", "impala", "match3", "fully_connected")
@@ -200,8 +206,16 @@ class AgentParams(Params, AgentSettings):
     state_value_ctor: Callable[..., Any]
 
 
-def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:
+def check_together(settings: AgentParams, horizon: int, where: str) -> None:
     """Raises ConfigError for settings that are allowed alone but do not fit together."""
+    check_training_settings(settings, horizon, where)
+    check_agent_settings(settings, settings.recurrent, where)
+    check_reward_signals(settings, where)
+    check_behavioral_cloning(settings, where)
+
+
+def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str) -> None:
+    """Raises ConfigError for settings of the agent that do not fit together."""
     if settings.share_summarizer and not is_recurrent:
         raise ConfigError(
             f"{where}: share_summarizer is True and recurrent is False; allowed is recurrent = "

@@ -128,7 +128,8 @@ def with_first_step(steps: Steps, next_steps: Steps) -> Steps:
 def with_shifted_images(transition: Transition, observation_spec: Nest, largest: int) -> Transition:
     """Shifts the images before and after each env step by up to `largest` pixels.
 
-    Each image gets its own shift, images of one sequence the same; arXiv:2004.13649.
+    Each env step gets its own shifts, before and after; all images of one observation, and of one
+    sequence, get the same; arXiv:2004.13649.
     """
     seeds = tf.random.uniform([2, 2], maxval=tf.int32.max, dtype=tf.int32)
 

@@ -119,6 +119,7 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     rows = [*looked.rows, *_callback_rows(train_params)]
     if looked.made is not None:
         rows += _demonstration_rows(train_params, settings.params, looked.made)
+    notes += curriculum.unreached(train_params.num_iter)
     rows += [*(Row("settings", "note", note) for note in notes)]
     if trains_offline(train_params):
         text = "demonstration_share is 1: nothing is collected, and the run is not predicted"

@@ -9,12 +9,13 @@ import tree
 from tfagents_system.commands.check_rows import Row
 from tfagents_system.core.observation_kinds import is_entities, is_goal
 from tfagents_system.core.settings.params import Params
-from tfagents_system.data.images import is_image, layout_of
+from tfagents_system.data.images import is_image, layout_of, size_of
 from tfagents_system.environments.remarks import shape_of
 from tfagents_system.environments.renamed_specs import array_name
 from tfagents_system.networks.entity_encoder import LEAST_SQUARES
 from tfagents_system.networks.image_encoders import encoder_kind
 
+LARGEST_SHIFT = 0.25  # of the side of an image
 MOST_GOAL_WEIGHTS = 3_000_000  # that generate the layer of a network; 128^3 are ML-Agents' default
 
 
@@ -26,7 +27,7 @@ def check_observations(observation_spec: Any, params: Params) -> list[Row]:
 
 def check_images(observation_spec: Any, params: Params) -> list[Row]:
     """Tells which arrays of an observation are images, of which layout, and their encoders."""
-    shown = []
+    shown, sides = [], []
     for path, spec in tree.flatten_with_path(observation_spec):
         if is_image(spec):
             encoder = ""
@@ -34,7 +35,30 @@ def check_images(observation_spec: Any, params: Params) -> list[Row]:
                 encoder = f", {encoder_kind(spec, params.image_encoder)}"
             axes = f"{shape_of(spec)} is {layout_of(spec)}{encoder}"
             shown.append(f"{array_name(path)} {axes}")
-    return [Row("images", "ok", "; ".join(shown))] if shown else []
+            sides.append(min(size_of(spec)[:2]))
+    if not shown:
+        return _check_unused(params)
+    rows = [Row("images", "ok", "; ".join(shown))]
+    largest = params.image_augmentation
+    if largest > min(sides) * LARGEST_SHIFT:
+        value = (f"image_augmentation is {largest}, and an image has a side of {min(sides)}: "
+                 "shifts move much of what it shows out of it")  # fmt: skip
+        advice = ("Set a smaller one, or 0 if places in the image matter, as on a board. "
+                  "4 is usual for 84 x 84.")  # fmt: skip
+        rows.append(Row("images", "note", value, advice))
+    return rows
+
+
+def _check_unused(params: Params) -> list[Row]:
+    """Tells which settings of images have no effect, because there are none."""
+    settings = {"image_encoder": None, "image_augmentation": 0}
+    given = {name: getattr(params, name) for name in settings}
+    found = [f"{name} is {value!r}" for name, value in given.items() if value != settings[name]]
+    if not found:
+        return []
+    value = f"{', '.join(found)}, without effect: no array of the observation is an image"
+    advice = "If one is, say which by image_layouts: docs/environments.md#images."
+    return [Row("images", "note", value, advice)]
 
 
 def check_goal_conditioning(observation_spec: Any, params: Params) -> list[Row]:

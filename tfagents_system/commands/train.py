@@ -132,16 +132,15 @@ def train(
         )
     sources = sources_of(mlagents, behavior, curriculum, sampler)
     options = EnvironmentOptions.parse(env_kwargs, wrap, horizon, workers, sources)
-    environ = dict(os.environ)
-    if workers is not None:
-        environ["SAC_NUM_COLLECT_WORKERS"] = str(workers)
-    if name is not None:
-        environ["SAC_EXP_NAME"] = name
     seed = tuple(dict.fromkeys(seed))
-    if len(seed) == 1:
-        environ["SAC_SEED"] = str(seed[0])
-    if initialize_from is not None:
-        environ[INITIALIZE_FROM] = initialize_from
+    flags = {
+        "SAC_NUM_COLLECT_WORKERS": workers,
+        "SAC_EXP_NAME": name,
+        "SAC_SEED": seed[0] if len(seed) == 1 else None,
+        INITIALIZE_FROM: initialize_from,
+    }
+    named = {variable: str(value) for variable, value in flags.items() if value is not None}
+    environ = dict(os.environ) | named
     if env is not None:
         check = partial(_check_first_start, environ, seed, extend, force_new)
         variables = project_of(env, name, options, algorithm_in(set_), check)
@@ -149,7 +148,7 @@ def train(
         raise ConfigError(f"{', '.join(options.flags())} needs --env; otherwise, the files of the "
                           "project have it.")  # fmt: skip
     if variables is not None:
-        environ = read_variables(variables, environ)
+        environ = read_variables(variables, environ) | named  # also over plain assignments there
     elif "SAC_PARAMS" not in environ:
         raise ConfigError("What is to be trained? Give --env or a variables file. See --help.")
     environ = environment_of_runs(with_bindings(environ, bindings))

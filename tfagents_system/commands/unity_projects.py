@@ -8,7 +8,6 @@ from tfagents_system.commands.environment_trial import check_kwargs
 from tfagents_system.commands.mlagents.unity import with_build_settings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.guest import GUEST, UserCodeError
-from tfagents_system.environments.closing import closed_at_end
 
 
 def described(environment: EnvironmentId, options: EnvironmentOptions) -> EnvironmentId:
@@ -24,6 +23,7 @@ def described(environment: EnvironmentId, options: EnvironmentOptions) -> Enviro
         return environment
     # Imported here, because this needs TF-Agents, which takes seconds.
     from tfagents_system.environments import unity_adapter
+    from tfagents_system.environments.closing import closed_at_end
 
     if options.wrappers:
         raise ConfigError(

@@ -73,8 +73,8 @@ def test_environment_parameters_of_the_newest_layout(tmp_path):
 
 
 def test_constants_are_numbers_and_their_samplers(tmp_path):
-    (tmp_path / "trainer.yaml").write_text(f"behaviors: {{Wall: {{}}}}\n{NEWEST}")
-    assert constants_of(read_document(tmp_path / "trainer.yaml")) == {"gravity": 9.81, "fixed": 3.0}
+    curriculum, _ = curriculum_from(tmp_path, NEWEST)
+    assert constants_of(curriculum) == {"gravity": 9.81, "fixed": 3.0}
 
 
 COURSE = {
@@ -167,9 +167,12 @@ LAST = {"value": 1}
         ),
         (
             parameters(a={"sampler_type": "uniform", "sampler_parameters": {"min_value": 3}}),
-            "curriculum.a has low 3.0 above high 1.0",
+            "environment_parameters.a, here: curriculum.a has low 3.0 above high 1.0",
         ),
-        (parameters(a={"curriculum": [{"value": 1}, LAST]}), "curriculum.a.lessons.0 lacks the ke"),
+        (
+            parameters(a={"curriculum": [{"value": 1}, LAST]}),
+            "environment_parameters.a.curriculum.0 lacks the key 'completion_criteria'; only the",
+        ),
         (
             parameters(a={"curriculum": [{"value": 1, "completion_criteria": {}}, LAST]}),
             "environment_parameters.a.curriculum.0.completion_criteria lacks the key 'threshold'.",
@@ -178,7 +181,10 @@ LAST = {"value": 1}
             parameters(a={"curriculum": [{"vaule": 1}]}),
             "environment_parameters.a.curriculum.0 has the unknown key 'vaule'. Did you mean value",
         ),
-        (parameters(a={"curriculum": [LAST, None]}), "environment_parameters.a.curriculum.1 lacks"),
+        (
+            parameters(a={"curriculum": [LAST | {"completion_criteria": {"threshold": 1}}, None]}),
+            "environment_parameters.a.curriculum.1 lacks the key 'value'.",
+        ),
         (parameters(a={3: 4}), "environment_parameters.a is {3: 4}; allowed are keys with values."),
         (
             parameters(a={"curriculum": [LAST], 3: 4}),

@@ -164,7 +164,7 @@ def test_a_build_without_graphics_starts_as_with_mlagents(folder):
         CONSTANTS
         + "env_settings: {env_args: [--agents, 3]}\nengine_settings: {no_graphics: true}\n"
     )
-    assert build_settings(read_document(folder / "wall.yaml"))["arguments"] == (
+    assert build_settings(read_document(folder / "wall.yaml"), {})["arguments"] == (
         "--agents", "3", "-nographics", "-batchmode",
     )  # fmt: skip
 
@@ -196,6 +196,67 @@ def test_a_value_that_is_not_allowed_is_refused_with_its_key(folder):
     (folder / "ball.yaml").write_text(TRAINER.replace("batch_size: 64", "tau: 2"))
     with pytest.raises(ConfigError, match="tau 2: target_update_tau is 2.0; allowed is a number"):
         new("ball", from_="mlagents:ball.yaml")
+    assert [path.name for path in folder.iterdir()] == ["ball.yaml"]
+
+
+MEMORY = "network_settings: {memory: {sequence_length: 80, memory_size: 8}, "
+
+
+@pytest.mark.parametrize(
+    ("old", "new_text", "expected"),
+    [
+        (
+            "buffer_size: 200000",
+            "buffer_size: 900, buffer_init_steps: 1000",
+            # Of 50 env steps each: 900 / 50 = 18 episodes, and 1000 / 50 = 20.
+            "n_buffer_init_episodes (20) exceeds n_episodes_in_buffer (18): the replay buffer "
+            "could never hold the episodes that training waits for. Here, n_episodes_in_buffer is "
+            "of buffer_size 900; n_buffer_init_episodes is of buffer_init_steps 1,000; an episode "
+            "has 50 env steps.",
+        ),
+        (
+            "network_settings: {",
+            MEMORY,
+            "recurrent_sequence_length (80) exceeds the horizon (50): no episode would hold one "
+            "sequence. Here, recurrent_sequence_length is of sequence_length 80; an episode has "
+            "50 env steps.",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused_in_the_files_names(
+    folder, old, new_text, expected
+):
+    (folder / "ball.yaml").write_text(TRAINER.replace(old, new_text))
+    with pytest.raises(ConfigError) as error:
+        new("ball", from_="mlagents:ball.yaml", horizon=50)
+    assert str(error.value) == f'ball.yaml: Ball "3D": {expected}'
+    assert [path.name for path in folder.iterdir()] == ["ball.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new_text", "expected"),
+    [
+        ("num_envs: 3", "num_envs: 0", "env_settings.num_envs is 0; allowed is an integer from 1"),
+        ("num_envs: 3", "num_envs: 2.5", "env_settings.num_envs is 2.5; allowed is an integer"),
+        ("seed: 7", "seed: 9000000000", "env_settings.seed is 9000000000; allowed is an integer"),
+        (
+            "{sampler_type: uniform}",
+            "{sampler_type: uniform, sampler_parameters: {min_value: 3, max_value: 2}}",
+            "environment_parameters.mass, here: curriculum.mass has low 3.0 above high 2.0; allow",
+        ),
+        (
+            "{sampler_type: uniform}",
+            "{curriculum: [{value: 1, completion_criteria: {measure: progress, threshold: 1}}, "
+            "{value: 2}]}",
+            "environment_parameters.mass, here: curriculum.mass.lessons.0.until.threshold is 1.0;",
+        ),
+    ],
+)
+def test_parts_that_no_run_could_have_are_refused_with_their_keys(folder, old, new_text, expected):
+    (folder / "ball.yaml").write_text(TRAINER.replace(old, new_text))
+    with pytest.raises(ConfigError) as error:
+        new("ball", from_="mlagents:ball.yaml")
+    assert str(error.value).startswith(f"ball.yaml: {expected}")
     assert [path.name for path in folder.iterdir()] == ["ball.yaml"]
 
 

@@ -41,6 +41,7 @@ def test_wrong_ranges_are_refused(text):
     [
         (parse_grid, ["a"], "--grid is 'a'; allowed is NAME=V1,V2."),
         (parse_grid, ["a=1", "a=2"], "--grid has a twice: 1 and 2. Give it once."),
+        (parse_grid, ["a=1,2,1"], "--grid has a=1 twice. Give each value once."),
         (parse_ranges, ["a=1:2", "a=1:3"], "--search has a twice: 1:2 and 1:3. Give it once."),
     ],
 )

@@ -188,6 +188,21 @@ def test_second_load_in_one_process_does_not_see_the_bindings_of_the_first(tmp_p
         (MINIMAL + "    num_iter = 0\n", "num_iter is 0; allowed is an integer >= 1 and"),
         (MINIMAL + "    recurrent = True\n    recurrent_sequence_length = 101\n",
          "recurrent_sequence_length (101) exceeds the horizon (100)"),
+        (MINIMAL + "    callbacks = []\n",
+         "TrainParams.callbacks is []; allowed is a method, def callbacks(self, ...)."),
+        (MINIMAL + "    def callbacks(self, prog):\n        return []\n",
+         "TrainParams.callbacks requires the argument 'prog'; it can have "),
+        (MINIMAL + "    def eval_env_args_kwargs(self, worker):\n        return (), {}\n",
+         "TrainParams.eval_env_args_kwargs requires the argument 'worker'; it can have "),
+        (MINIMAL + "    def sample_parameter(self, name):\n        return 1\n",
+         "TrainParams.sample_parameter is sample_parameter(name): too many positional arguments; "
+         "write def sample_parameter(self, name, settings, generator)."),
+        (MINIMAL + "    def critic_ctor(self, obs_spec, action_spec, size):\n        return 1\n",
+         "TrainParams.critic_ctor is critic_ctor(obs_spec, action_spec, size): missing a required "
+         "argument: 'size'; write def critic_ctor(self, obs_spec, action_spec)."),
+        (CLASS + "    def env_ctor(self, *args):\n        return None\n",
+         "TrainParams.env_ctor is env_ctor(*args) and gets the argument seed; write "
+         "def env_ctor(self, *args, seed=None, **kwargs)."),
     ],
 )  # fmt: skip
 def test_wrong_params_file_names_it_and_the_mistake(tmp_path, text, expected):
@@ -195,6 +210,23 @@ def test_wrong_params_file_names_it_and_the_mistake(tmp_path, text, expected):
     with pytest.raises(ConfigError) as error:
         load_params(path, ENV_CONFIG)
     assert str(error.value).startswith(f"{path}: {expected}")
+
+
+def test_an_agent_of_the_users_own_calls_its_networks_as_it_likes(tmp_path):
+    agent = "    def agent_ctor(self, *args):\n        return self.critic_ctor(1, 2, size=3)\n"
+    critic = "    def critic_ctor(self, obs_spec, action_spec, size):\n        return None\n"
+    params = load_params(write(tmp_path, MINIMAL + agent + critic), ENV_CONFIG)
+    assert params.agent_ctor() is None
+
+
+def test_settings_of_bindings_that_do_not_fit_together_name_both_origins(tmp_path):
+    path = write(tmp_path, MINIMAL)
+    binding = "TrainParams.n_buffer_init_episodes = 351"
+    with pytest.raises(ConfigError) as error:
+        load_params(path, ENV_CONFIG, [binding])
+    assert str(error.value).startswith(
+        f"{path}, with its gin bindings: n_buffer_init_episodes (351) exceeds n_episodes_in_buffer"
+    )
 
 
 @pytest.mark.parametrize("name", ["absent.py", "params.txt", "."])
@@ -212,6 +244,7 @@ def test_path_that_is_no_python_file_raises(tmp_path, name):
         ("TrainParms.num_iter = 3", "gin binding 'TrainParms.num_iter = 3': No configurable"),
         ("TrainParams.num_iter = three", "gin binding 'TrainParams.num_iter = three': "),
         ("TrainParams.num_iter", "gin binding 'TrainParams.num_iter': "),
+        ("TrainParams.num_iter = %n", "gin bindings ..TrainParams.num_iter = %n..: macro"),
         ("NoSuchThing.x = 3", "gin binding 'NoSuchThing.x = 3': No configurable"),
         ("import no_such_module", "gin binding 'import no_such_module': "),
         ("include 'no_such_file'", "gin binding \"include 'no_such_file'\": "),
@@ -329,6 +362,24 @@ def test_a_custom_sampler_of_the_curriculum_is_a_method_of_the_params(tmp_path):
     write(tmp_path / "running", f"{MINIMAL}\n    {hook}\n", "params.py")
     curriculum = load_run(str(tmp_path)).curriculum
     assert {curriculum.state_at(0, seed=seed)["mass"] for seed in range(30)} == {1, 2, 3}
+
+
+def test_a_custom_sampler_of_a_later_lesson_is_refused_at_the_start(tmp_path):
+    until = {"measure": "reward", "threshold": 1}
+    lessons = [{"value": 1, "until": until}, {"value": {"sampler": "custom"}}]
+    write_run(tmp_path, ENV_CONFIG | {"curriculum": {"mass": {"lessons": lessons}}})
+    with pytest.raises(ConfigError, match="parameter mass has a custom sampler: define sample_par"):
+        load_run(str(tmp_path))
+
+
+def test_iterations_of_the_curriculum_that_training_never_has_are_noted(tmp_path, capsys):
+    curriculum = {"mass": {"iters": [0, 5_000], "range": [1, 2]}}
+    write_run(tmp_path, ENV_CONFIG | {"curriculum": curriculum})
+    load_run(str(tmp_path))
+    assert capsys.readouterr().out == (
+        f"Note: {tmp_path / 'config.json'}: curriculum.mass changes at iteration 5000, which "
+        "training does not reach: num_iter is 1000.\n"
+    )
 
 
 def test_attributes_of_an_imported_base_class_are_noted_in_the_log(tmp_path, capsys):

@@ -66,8 +66,27 @@ def test_an_attribute_of_the_users_own_that_resembles_a_published_name_is_a_note
     assert note or own in ("num_items", "recurrence")  # less alike
 
 
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("gamma", "discount"),
+        ("learning_rate", "actor_learning_rate, critic_learning_rate and alpha_learning_rate"),
+        ("hidden_units", "actor_fc_layer_params and critic_joint_fc_layer_params"),
+        ("min_replay_size", "n_buffer_init_episodes, in episodes"),
+        ("seed", "--seed, or the variable SAC_SEED"),
+    ],
+)
+def test_a_setting_of_another_library_that_nothing_would_read_is_a_note(name, here):
+    assert judge(name) == (
+        f"params.py:3: TrainParams.{name} counts as an attribute of your own. If it is to be the "
+        f"setting of that name in other libraries: here it is {here}."
+    )
+    assert judge(name, is_method=True) is None or name == "learning_rate"  # like a published one
+
+
 def test_published_and_quite_different_names_need_no_note():
     names = [*DECLARED, *HOOKS, "env_config", "robot", "_num_iters", "reward_scale", "gains"]
+    names += ["env_name", "env_kwargs", "name"]  # for env_ctor
     notes = {name: judge(name) for name in names}
     assert {name: note for name, note in notes.items() if note is not None} == {}
 

@@ -99,3 +99,13 @@ def test_a_curriculum_is_over_with_the_last_change_of_its_last_ramp():
     assert [curriculum.is_over(iteration) for iteration in (0, 5, 9, 10, 11)] == [
         False, False, False, True, True]  # fmt: skip
     assert curriculum_of("{}").is_over(0)
+
+
+def test_a_value_that_training_never_reaches_is_noted():
+    curriculum = curriculum_of(
+        '{"mass": {"iters": [0, 10], "range": [1, 2]}, "drag": {"iters": [0, 9], "range": [1, 2]}}'
+    )
+    assert curriculum.unreached(num_iter=10) == [  # the last iteration is 9
+        "curriculum.mass changes at iteration 10, which training does not reach: num_iter is 10."
+    ]
+    assert curriculum.unreached(num_iter=11) == []

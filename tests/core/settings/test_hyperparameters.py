@@ -1,17 +1,18 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 from tfagents_system.agents.agent_settings import AgentSettings, check_agent_settings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.attribute_names import HOOKS
 from tfagents_system.core.settings.hyperparameters import (
-    NAMES_ELSEWHERE,
     check_hyperparameter,
     count,
     hyperparameters,
 )
+from tfagents_system.core.settings.names_elsewhere import NAMES_ELSEWHERE
 from tfagents_system.core.settings.training_settings import (
     TrainingSettings,
     check_training_settings,
@@ -156,6 +157,18 @@ AT_LEAST_1 = "an integer >= 1 and <= 1000000000"
 def test_value_out_of_range_names_where_name_value_and_range(name, value, allowed):
     with pytest.raises(ConfigError, match=rf"^params.py: {name} is .+; allowed is {allowed}\.$"):
         check(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [("train_batch_size", np.int64(256), "int64"), ("recurrent", np.bool_(True), "bool_"),
+     ("discount", np.float32(0.5), "float32")],
+)  # fmt: skip
+def test_a_number_of_numpy_is_told_from_pythons(name, value, kind):
+    shown = re.escape(f"{value} (a numpy.{kind}; its tolist() is Python's own); allowed is ")
+    with pytest.raises(ConfigError, match=f"^params.py: {name} is {shown}"):
+        check(name, value)
+    check(name, value.tolist())
 
 
 def test_unknown_name_names_the_nearest():

@@ -135,7 +135,21 @@ LAST = {"value": 2}
         ),
         (
             [{"value": 1, "until": {"measure": "progress", "threshold": 1.5}}, LAST],
-            "lessons.0.until.threshold is 1.5; allowed is a number in [0, 1], the share of the",
+            "lessons.0.until.threshold is 1.5; allowed is a number in [0, 1), the share of the",
+        ),
+        (  # progress is never above 1
+            [{"value": 1, "until": {"measure": "progress", "threshold": 1}}, LAST],
+            "lessons.0.until.threshold is 1; allowed is a number in [0, 1), the share of the",
+        ),
+        (
+            [
+                {"value": 1, "until": {"measure": "progress", "threshold": 0.5}},
+                {"value": 2, "until": UNTIL},
+                {"value": 3, "until": {"measure": "progress", "threshold": 0.05}},
+                LAST,
+            ],
+            "lessons.2.until.threshold is 0.05, but the lesson begins with a progress above 0.5, "
+            "so it would be skipped; allowed are ascending thresholds of progress, or a",
         ),
         (
             [{"value": 1, "until": UNTIL | {"min_lesson_length": -1}}, LAST],
@@ -151,3 +165,11 @@ def test_wrong_lessons_are_named_with_file_and_key(lessons, expected):
     with pytest.raises(ConfigError) as error:
         Curriculum.from_config({"gap": {"lessons": lessons}}, "config.json")
     assert str(error.value).startswith(f"config.json: curriculum.gap.{expected}")
+
+
+def test_a_lesson_whose_progress_is_reached_at_its_begin_may_have_a_least_length():
+    first = {"value": 1, "until": {"measure": "progress", "threshold": 0.5}}
+    until = {"measure": "progress", "threshold": 0.5, "min_lesson_length": 3}
+    courses = courses_of(mass=[first, {"value": 2, "until": until}, LAST])
+    state = LessonState(courses)
+    assert lessons_after(state, [0.0] * 4, progress=0.6, name="mass") == [1, 1, 1, 2]

@@ -63,6 +63,22 @@ def test_missing_required_variable_is_named_with_its_meaning(missing, value):
     assert str(error.value) == f"{missing} is not set. It is the {VARIABLES[missing]}."
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("SAC_NUM_WORKERS", "Did you mean SAC_NUM_COLLECT_WORKERS?"),
+     ("SAC_seed", "Did you mean SAC_SEED?"), ("SAC_GAMMA", "Allowed: SAC_EXP_NAME, ")],
+)  # fmt: skip
+def test_an_unknown_variable_may_be_a_hyperparameter(name, meant):
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environ(REQUIRED | {name: "2"})
+    message = str(error.value)
+    assert message.startswith(f"{name} is not a variable of this system. {meant}")
+    assert message.endswith(
+        " Hyperparameters are no variables: set them in the params file, by --set of sac train, or "
+        "in SAC_GIN_BINDINGS."
+    )
+
+
 def test_unknown_variable_names_the_nearest():
     with pytest.raises(ConfigError, match="^SAC_TRAIN_CPU is not .* Did you mean SAC_TRAIN_CPUS?"):
         Settings.from_environ(REQUIRED | {"SAC_TRAIN_CPU": "2"})

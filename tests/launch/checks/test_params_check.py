@@ -9,6 +9,7 @@ from tfagents_system.launch.checks.params_check import (
     PUBLISHED,
     check_gin_bindings,
     check_params_file,
+    notes_on_config,
 )
 
 GOOD = """
@@ -101,6 +102,11 @@ def test_good_params_files_pass(tmp_path, text):
             f"{CLASS}    def __init__(self, c):\n        self.recurrent = 'yes'\n",
             "my_params.py:5: recurrent is 'yes'; allowed is True or False.",
         ),
+        (
+            f"{CLASS}    callbacks = []\n",
+            "my_params.py:4: TrainParams.callbacks is []; allowed is a method, def callbacks(self, "
+            "...).",
+        ),
         (f"import no_such_robot.arm\n{CLASS}", "my_params.py:1: imports no_such_robot, which is"),
         (f"from . import arm\n{CLASS}", "my_params.py:1: from . import arm: a params file is not"),
     ],
@@ -108,6 +114,24 @@ def test_good_params_files_pass(tmp_path, text):
 def test_mistakes_name_file_line_and_remedy(tmp_path, text, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
         check(tmp_path, text)
+
+
+def test_keys_of_the_config_that_look_like_settings_are_noted(tmp_path):
+    params = tmp_path / "my_params.py"
+    params.write_text(f"{CLASS}    def __init__(self, c): self.frame_stack = c['frame_stack']\n")
+    config = {
+        "horizon": 200, "curriculum": {}, "link_lengths": [0.3], "frame_stack": 4,
+        "curriculm": {}, "train_batch_size": 512, "max_episode_steps": 100, "Gamma": 0.9,
+    }  # fmt: skip
+    notes = notes_on_config(config, "my.json", params)
+    own = "counts as your own, and sets nothing else. If it is to be a setting: here it is"
+    assert notes == [
+        "my.json: the key curriculm counts as your own. Did you mean curriculum?",
+        f"my.json: the key train_batch_size {own} train_batch_size, in the params file or by "
+        "--set.",
+        f"my.json: the key max_episode_steps {own} horizon, in this file.",
+        f"my.json: the key Gamma {own} discount, in the params file or by --set.",
+    ]
 
 
 def test_missing_params_file_names_the_variable(tmp_path):
@@ -139,6 +163,21 @@ def test_gin_bindings_returns_the_last_literal_of_each_name():
         ("TrainParams.num_iter = 0", "num_iter is 0; allowed is an integer >= 1"),
         ("TrainParams.num_iter = 5x", "'TrainParams.num_iter = 5x' is not a gin binding: Expected"),
         ("num_iter 5", "'num_iter 5' is not a gin binding: "),
+        (
+            "num_iter = 5",
+            "'num_iter = 5' defines a macro of gin, which no binding uses; write "
+            "TrainParams.num_iter = 5.",
+        ),
+        (
+            "arm/TrainParams.num_iter = 5",
+            "has the scope 'arm', in which nothing makes TrainParams; write "
+            "TrainParams.num_iter = 5.",
+        ),
+        (
+            "TrainParams.algorithm = td3",
+            "'TrainParams.algorithm = td3' is not a gin binding: the value is no literal of "
+            "Python; texts are in quotes, as 'td3' is",
+        ),
         ("TrainParams.num_iter = +5", "'TrainParams.num_iter = +5' is not a gin binding: Unable"),
         ("Other.x = [", "'Other.x = [' is not a gin binding: "),
         ("Other.x = 'a", "\"Other.x = 'a\" is not a gin binding: "),
@@ -156,6 +195,11 @@ def test_gin_bindings_mistakes_name_where_and_remedy(binding, message):
     with pytest.raises(ConfigError, match=re.escape(message)) as raised:
         check_gin_bindings([binding], "SAC_GIN_BINDINGS")
     assert str(raised.value).startswith("SAC_GIN_BINDINGS: ")
+
+
+def test_a_macro_may_have_the_name_of_a_hyperparameter_that_is_bound_to_it():
+    bindings = ["num_iter = 5", "TrainParams.num_iter = %num_iter", "other = 3"]
+    assert check_gin_bindings(bindings, "SAC_GIN_BINDINGS") == {}  # only running tells its value
 
 
 @pytest.fixture(scope="module")

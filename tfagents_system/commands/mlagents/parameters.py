@@ -58,31 +58,34 @@ def curriculum_of(
     found |= _of_behavior(curricula, behavior, f"{path}: curriculum", notes)
     if curriculum is not None:
         found |= _from_file(curriculum, behavior, notes)
-    parameters = mapping(beside.get("environment_parameters"), f"{path}: environment_parameters")
-    for name, entry in parameters.items():
-        where = f"{path}: environment_parameters.{name}"
-        found[name] = _parameter(entry, where, behavior, name, notes)
-    Curriculum.from_config(found, str(path))
-    return found
+    return found | parameters_of(document, behavior, notes)
 
 
-def constants_of(document: Document) -> dict[str, float]:
-    """Returns the environment parameters that are a number, the same in all episodes.
-
-    Raises:
-      ConfigError: As `curriculum_of`.
-    """
+def parameters_of(document: Document, behavior: str, notes: list[str]) -> dict[str, Any]:
+    """Returns the entries of `curriculum` for `environment_parameters`; see `curriculum_of`."""
     where = f"{document.path}: environment_parameters"
     parameters = mapping(document.beside.get("environment_parameters"), where)
-    converted = {
-        name: _parameter(entry, f"{where}.{name}", "", name, [])
+    return {
+        name: _fitting(
+            _parameter(entry, f"{where}.{name}", behavior, name, notes), f"{where}.{name}", name
+        )
         for name, entry in parameters.items()
     }
+
+
+def constants_of(curriculum: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the parameters of a converted curriculum that are the same number in all episodes."""
     return {
         name: entry["value"]
-        for name, entry in converted.items()
+        for name, entry in curriculum.items()
         if entry.get("sampler") == "constant"
     }
+
+
+def _fitting(entry: dict[str, Any], where: str, name: str) -> dict[str, Any]:
+    """Returns a converted entry; raises ConfigError, with its origin, if its numbers do not fit."""
+    Curriculum.from_config({name: entry}, f"{where}, here")
+    return entry
 
 
 def _from_file(path: pathlib.Path, behavior: str, notes: list[str]) -> dict[str, Any]:
@@ -131,7 +134,7 @@ def _course(entry: Mapping[str, Any], where: str, notes: list[str]) -> dict[str,
         lessons: list[dict[str, Any]] = [{"value": value} for value in numbers]
         for lesson, criterion in zip(lessons[:-1], criteria, strict=True):
             lesson["until"] = criterion
-        found[name] = {"lessons": lessons}
+        found[name] = _fitting({"lessons": lessons}, where, name)
     return found
 
 
@@ -183,6 +186,10 @@ def _lesson(
     if "name" in entry:
         lesson["name"] = str(entry["name"])
     place = f"{where}.completion_criteria"
+    if criterion is None and not is_last:
+        raise ConfigError(
+            f"{where} lacks the key 'completion_criteria'; only the last lesson has none."
+        )
     if criterion is not None and is_last:
         notes.append(f"{name}: the completion_criteria of its last lesson have no effect")
     elif criterion is not None:
@@ -202,10 +209,11 @@ def _samplers(entries: dict[str, Any], where: str, notes: list[str]) -> dict[str
     for key in _INTERVAL:
         if (interval := entries.pop(key, None)) is not None:
             notes.append(f"{key} {interval}: values are drawn for each episode of each worker")
-    return {
-        name: _sampler(mapping(entry, f"{where}.{name}"), f"{where}.{name}", name, notes)
-        for name, entry in entries.items()
-    }
+    found = {}
+    for name, entry in entries.items():
+        place = f"{where}.{name}"
+        found[name] = _fitting(_sampler(mapping(entry, place), place, name, notes), place, name)
+    return found
 
 
 def _sampler(entry: Mapping[str, Any], where: str, name: str, notes: list[str]) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tfagents_system.agents.agent_settings import AgentSettings
+from tfagents_system.agents.agent_settings import AgentParams, AgentSettings, check_together
 from tfagents_system.commands.environment_ids import EnvironmentId
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.mlagents.document import (
@@ -15,9 +16,9 @@ from tfagents_system.commands.mlagents.document import (
     read_document,
 )
 from tfagents_system.commands.mlagents.parameters import constants_of, curriculum_of
-from tfagents_system.commands.mlagents.reading import mapping, number
+from tfagents_system.commands.mlagents.reading import integer, mapping
 from tfagents_system.commands.mlagents.settings import Converted, convert
-from tfagents_system.commands.mlagents.unity import BUILD_KEYS, with_build_settings
+from tfagents_system.commands.mlagents.unity import BUILD_KEYS, build_settings, with_arguments
 from tfagents_system.commands.templates import BASE_IMPORT, construction, variables_text
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
@@ -82,16 +83,13 @@ def convert_project(
     is_unity = environment is not None and environment.kind == "unity"
     section = _section(document, sources.behavior, environment if is_unity else None)
     converted = convert(section, horizon)
-    declared = hyperparameters(AgentSettings, TrainingSettings)
-    for name, setting in converted.settings.items():
-        where = f"{section.where}: {setting.origin}"
-        check_hyperparameter(declared, name, setting.value, where)
+    _check(converted, section.where, horizon)
     notes = converted.notes
     more = _variables(document, BUILD_KEYS if is_unity else {}, notes)
     curriculum = curriculum_of(
         document, section.behavior, sources.curriculum, sources.sampler, notes
     )
-    constants = constants_of(document)
+    constants = constants_of(curriculum)
     if is_unity:  # they are arguments of the build
         curriculum = {name: entry for name, entry in curriculum.items() if name not in constants}
     config: dict[str, Any] = {"horizon": horizon}
@@ -100,9 +98,8 @@ def convert_project(
     behavior = _in_docstring(section.behavior)
     imports, make = BASE_IMPORT, _MISSING.format(behavior)
     if environment:
-        imports, make = construction(
-            environment, with_build_settings(options) if is_unity else options
-        )
+        arguments = build_settings(document, constants) if is_unity else {}
+        imports, make = construction(environment, with_arguments(options, arguments))
         config |= environment.config
     params = _PARAMS.format(
         behavior=behavior, file=_in_docstring(sources.trainer.name), slug=slug, imports=imports,
@@ -125,6 +122,26 @@ def convert_project(
         remarks.append(f"What remains: env_ctor in {slug}_params.py returns no environment yet.")
     variables = variables_text(slug, environment, asked_for, options, more)
     return Project(params, json.dumps(config, indent=2) + "\n", variables, remarks)
+
+
+def _check(converted: Converted, where: str, horizon: int) -> None:
+    """Raises ConfigError, with the trainer file's names, for settings that cannot be trained."""
+    declared = hyperparameters(AgentSettings, TrainingSettings)
+    params = AgentParams({"horizon": horizon})
+    for name, setting in converted.settings.items():
+        check_hyperparameter(declared, name, setting.value, f"{where}: {setting.origin}")
+        setattr(params, name, setting.value)
+    try:
+        check_together(params, horizon, where)
+    except ConfigError as error:
+        origins = [
+            f"{name} is of {setting.origin}"
+            for name, setting in converted.settings.items()
+            if re.search(rf"\b{name}\b", str(error))
+        ]
+        raise ConfigError(
+            f"{error} Here, {'; '.join([*origins, f'an episode has {horizon} env steps'])}."
+        ) from error
 
 
 def _section(document: Document, wanted: str | None, build: EnvironmentId | None) -> Section:
@@ -177,10 +194,10 @@ def _variables(
         given = mapping(document.beside.get(part), where)
         if part == "env_settings":
             if (seed := given.pop("seed", None)) is not None:
-                seed = int(number(seed, f"{where}.seed"))
+                seed = integer(-1, 2**32 - 1, seed, f"{where}.seed")
                 found |= {"SAC_SEED": str(seed)} if seed >= 0 else {}
             if (num_envs := given.pop("num_envs", None)) is not None:
-                count = int(number(num_envs, f"{where}.num_envs"))
+                count = integer(1, 4096, num_envs, f"{where}.num_envs")
                 found["SAC_NUM_COLLECT_WORKERS"] = str(count)
         if rest := [key for key in given if key not in elsewhere.get(part, ())]:
             notes.append(f"{part}: {', '.join(rest)}")

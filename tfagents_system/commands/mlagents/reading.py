@@ -66,6 +66,14 @@ def at_least(least: float, value: Any, where: str) -> float:
     return result
 
 
+def integer(least: int, most: int, value: Any, where: str) -> int:
+    """Returns an integer from `least` to `most`; raises ConfigError if it is none."""
+    result = number(value, where)
+    if result != int(result) or not least <= result <= most:
+        raise ConfigError(f"{where} is {value}; allowed is an integer from {least} to {most}.")
+    return int(result)
+
+
 def flag(value: Any, where: str) -> bool:
     """Returns True or False, also of a text; raises ConfigError for anything else."""
     known = {"true": True, "false": False}

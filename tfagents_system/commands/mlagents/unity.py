@@ -1,12 +1,12 @@
 """Reads areas, arguments and engine settings of a Unity build from ML-Agents' configuration."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.mlagents.document import Document, read_document
-from tfagents_system.commands.mlagents.parameters import constants_of
+from tfagents_system.commands.mlagents.parameters import constants_of, parameters_of
 from tfagents_system.commands.mlagents.reading import mapping, number
 from tfagents_system.core.errors import ConfigError
 
@@ -23,20 +23,26 @@ def with_build_settings(options: EnvironmentOptions) -> EnvironmentOptions:
     """
     if options.mlagents is None:
         return options
-    kwargs = build_settings(read_document(options.mlagents.trainer))
+    document = read_document(options.mlagents.trainer)
+    constants = constants_of(parameters_of(document, "", []))  # the same for any behavior
+    return with_arguments(options, build_settings(document, constants))
+
+
+def with_arguments(options: EnvironmentOptions, kwargs: Mapping[str, Any]) -> EnvironmentOptions:
+    """Returns the options with more arguments; see `with_build_settings`."""
+    joined = dict(kwargs)
     for name, value in options.kwargs.items():
-        both = isinstance(value, dict) and isinstance(kwargs.get(name), dict)
-        kwargs[name] = kwargs[name] | value if both else value
-    return dataclasses.replace(options, kwargs=kwargs)
+        both = isinstance(value, dict) and isinstance(joined.get(name), dict)
+        joined[name] = joined[name] | value if both else value
+    return dataclasses.replace(options, kwargs=joined)
 
 
-def build_settings(document: Document) -> dict[str, Any]:
+def build_settings(document: Document, constants: Mapping[str, float]) -> dict[str, Any]:
     """Returns what a configuration says of the build, as arguments of `unity_adapter.load`.
 
     Constant parameters of the environment are among them: ML-Agents sends them to evaluations, too.
     """
-    constants = constants_of(document)
-    found: dict[str, Any] = {"parameters": constants} if constants else {}
+    found: dict[str, Any] = {"parameters": dict(constants)} if constants else {}
     for part, keys in BUILD_KEYS.items():
         given = mapping(document.beside.get(part), f"{document.path}: {part}")
         for key, value in given.items():

@@ -9,9 +9,11 @@ from tfagents_system.commands.bindings import bindings_of, with_bindings
 from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.sweeps.trials import Trial
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.settings.variables import GIN_BINDINGS, Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch import start
+from tfagents_system.launch.checks.params_check import check_gin_bindings
+from tfagents_system.launch.local.prepare import check_files
 from tfagents_system.launch.local.variables import read_variables
 
 
@@ -42,17 +44,16 @@ class Task:
           seeds: Seeds of each trial.
 
         Raises:
-          ConfigError: If the file is wrong.
+          ConfigError: If the file is wrong, or one that it names, so that no trial could start.
         """
-        given = dict(os.environ) if name is None else dict(os.environ) | {"SAC_EXP_NAME": name}
-        environ = with_bindings(
-            start.environment_of_runs(read_variables(variables, given)), bindings
-        )
+        named = {} if name is None else {"SAC_EXP_NAME": name}
+        read = read_variables(variables, dict(os.environ) | named) | named
+        environ = with_bindings(start.environment_of_runs(read), bindings)
         settings = Settings.from_environ(environ)
+        check_gin_bindings(settings.gin_bindings, GIN_BINDINGS)
+        check_files(settings.config, settings.params)
         environ.pop("SLURM_ARRAY_TASK_ID", None)  # the name has the number of an array's task
-        files = {
-            file: file.read_bytes() for file in (settings.params, settings.config) if file.is_file()
-        }
+        files = {file: file.read_bytes() for file in (settings.params, settings.config)}
         return cls(settings.exp_dir.name, environ, settings.placement, seeds, files)
 
     @property

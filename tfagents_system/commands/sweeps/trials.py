@@ -39,10 +39,14 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
     """Parses "NAME=V1,V2,..." to values by name; a value that is not a literal is a string.
 
     Raises:
-      ConfigError: For another syntax.
+      ConfigError: For another syntax, or a value that is given twice.
     """
     pairs = _pairs(texts, "--grid", "NAME=V1,V2")
-    return {name: _values(text) for name, text in pairs.items()}
+    grid = {name: _values(text) for name, text in pairs.items()}
+    for name, values in grid.items():
+        if twice := [value for value in values if values.count(value) > 1]:
+            raise ConfigError(f"--grid has {name}={twice[0]!r} twice. Give each value once.")
+    return grid
 
 
 def parse_ranges(texts: Sequence[str]) -> dict[str, Range]:

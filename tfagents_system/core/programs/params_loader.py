@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gin
+import numpy as np
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.guest import GUEST
@@ -74,6 +75,10 @@ def load_run(exp_dir: str) -> Run:
     for note in params.check(str(paths.params)):  # the launcher has not seen imported base classes
         print(f"Note: {note}", flush=True)
     curriculum = curriculum_of(params, env_config, paths.running_config)
+    for sampler in curriculum.custom_samplers():  # one of a later lesson would end the run then
+        sampler.draw(np.random.default_rng(0))
+    for note in curriculum.unreached(params.num_iter):
+        print(f"Note: {paths.config}: {note}", flush=True)
     return Run(paths, params, curriculum, provenance["seed"], bindings)
 
 
@@ -137,7 +142,7 @@ def load_params(
         params.env_config = copied(env_config)
     params.env_config.setdefault("horizon", env_config["horizon"])  # which our programs need
     _apply_gin_bindings(params, gin_bindings)
-    params.check(str(path))
+    params.check(f"{own.file}, with its gin bindings" if gin_bindings else own.file)
     return params
 
 
@@ -181,6 +186,11 @@ def _apply_gin_bindings(params: Params, bindings: Sequence[str]) -> None:
         except Exception as error:  # of many types: gin parses, resolves and imports here
             raise ConfigError(f"gin binding {binding!r}: {error}") from error
     declared = hyperparameters(type(params))
-    for name, value in configurable().items():
+    try:
+        bound = configurable()
+    except Exception as error:  # of a macro that nothing defines, or of what a reference calls
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"gin bindings {list(bindings)}: {reason}") from error
+    for name, value in bound.items():
         check_hyperparameter(declared, name, value, "gin bindings")
         setattr(params, name, value)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.names_elsewhere import SETTINGS_ELSEWHERE
 
 HOOKS = (
     "env_ctor",
@@ -37,7 +38,8 @@ def check_attribute_name(
       is_method: Whether it is a method, which may be a misspelt hook.
 
     Returns:
-      A note if the name resembles a published one or a hook; else None.
+      A note if the name resembles a published one or a hook, or if other libraries have a setting
+      of that name; else None.
 
     Raises:
       ConfigError: If the name is surely a misspelt published one.
@@ -57,6 +59,11 @@ def check_attribute_name(
         return (
             f"{where}: TrainParams.{name} is not a hook of this system: nothing calls it. The "
             f"hooks are {', '.join(HOOKS)}."
+        )
+    if not is_method and name in SETTINGS_ELSEWHERE:
+        return (
+            f"{where}: TrainParams.{name} counts as an attribute of your own. If it is to be the "
+            f"setting of that name in other libraries: here it is {SETTINGS_ELSEWHERE[name]}."
         )
     if nearest:
         return (

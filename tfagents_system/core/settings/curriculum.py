@@ -11,7 +11,13 @@ import numpy as np
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.lessons import Lesson, lessons_of
-from tfagents_system.core.settings.samplers import DrawCustom, Sampler, check_keys, sampler_of
+from tfagents_system.core.settings.samplers import (
+    Custom,
+    DrawCustom,
+    Sampler,
+    check_keys,
+    sampler_of,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +101,21 @@ class Curriculum:
             generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
             state[name] = sampler.draw(generator)
         return state
+
+    def custom_samplers(self) -> list[Custom]:
+        """Returns those whose values the TrainParams draws, also of later lessons."""
+        lessons = (lesson.value for course in self.courses.values() for lesson in course)
+        samplers = (*self.samplers.values(), *lessons)
+        return [sampler for sampler in samplers if isinstance(sampler, Custom)]
+
+    def unreached(self, num_iter: int) -> list[str]:
+        """Returns a note for each ramp with iterations that training of `num_iter` never has."""
+        return [
+            f"curriculum.{name} changes at iteration {ramp.iterations[-1]}, which training does "
+            f"not reach: num_iter is {num_iter}."
+            for name, ramp in self.ramps.items()
+            if ramp.iterations[-1] >= num_iter
+        ]
 
     def is_over(self, iteration: int, lessons: Sequence[int] = ()) -> bool:
         """Returns whether neither a later iteration nor another lesson changes anything."""

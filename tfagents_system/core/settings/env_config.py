@@ -11,6 +11,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.curriculum import Curriculum
 
 SCHEMA_FILE = pathlib.Path(__file__).with_name("env_config.schema.json")
+ENV_CONFIG_KEYS = ("horizon", "curriculum")  # ours; all others are the user's own
 MOST_LEVELS = 100  # nested objects and lists; far below Python's limit
 
 # For JSON Schema 200.0 is an integer, but in Python it is a float, which cannot count env steps.
@@ -30,7 +31,7 @@ def load_env_config(path: pathlib.Path) -> dict[str, Any]:
         `env_config.schema.json`; the message names file, key, value and what is allowed.
     """
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8-sig")  # also with the mark that Windows writes
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{path}: cannot read the JSON config ({error}). Allowed is a JSON file such as "

@@ -44,7 +44,10 @@ def parse_binding(text: str, where: str) -> Binding:
     try:
         statements = list(config_parser.ConfigParser(text, delegate))
     except Exception as error:  # of many types, from Python's tokenizer and from gin
-        raise ConfigError(f"{where}: {text!r} is not a gin binding: {error}") from error
+        reason = str(error)
+        if "malformed node" in reason:  # of an expression's node, whose address it shows
+            reason = "the value is no literal of Python; texts are in quotes, as 'td3' is"
+        raise ConfigError(f"{where}: {text!r} is not a gin binding: {reason}") from error
     if [type(statement) for statement in statements] != [config_parser.BindingStatement]:
         raise ConfigError(
             f"{where}: {text!r} is not a gin binding; write TrainParams.num_iter = 500."

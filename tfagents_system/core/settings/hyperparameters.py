@@ -15,37 +15,11 @@ from typing import Any
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.settings.attribute_names import HOOKS
+from tfagents_system.core.settings.names_elsewhere import NAMES_ELSEWHERE
 from tfagents_system.core.settings.variables import VARIABLES
 
 MOST_COUNT = 10**9  # the product of two fits into 64 bits
 _KEY = "hyperparameter"  # key of a field's metadata
-_STEP_SIZES = "actor_learning_rate, critic_learning_rate and alpha_learning_rate"
-_LAYERS = "actor_fc_layer_params and critic_joint_fc_layer_params"
-_ALPHA = "sac_log_alpha, the logarithm"
-_CAPACITY = "n_episodes_in_buffer, in episodes"
-_FIRST_FILL = "n_buffer_init_episodes, in episodes"
-_UPDATES = "num_steps_per_iter, for n_train_episodes_per_iter episodes"
-_WORKERS = "the variable SAC_NUM_COLLECT_WORKERS"
-_ENVS = f"envs_per_worker, or {_WORKERS}"
-_ENV = "--env of sac train, or the method env_ctor in the params file"
-_ENV_KWARGS = "collect_env_args_kwargs and eval_env_args_kwargs, methods in the params file"
-_NAME = "--name, or the variable SAC_EXP_NAME"
-_HORIZON = "horizon in the experiment's JSON config, the file that SAC_CONFIG names"
-# Names of hyperparameters in other libraries, and their names here.
-NAMES_ELSEWHERE = {
-    "gamma": "discount", "tau": "target_update_tau", "polyak": "1 - target_update_tau",
-    "lr": _STEP_SIZES, "learning_rate": _STEP_SIZES, "alpha": _ALPHA, "ent_coef": _ALPHA,
-    "buffer_size": _CAPACITY, "replay_size": _CAPACITY, "learning_starts": _FIRST_FILL,
-    "start_steps": _FIRST_FILL, "total_timesteps": "num_iter, in iterations",
-    "train_freq": _UPDATES, "gradient_steps": _UPDATES, "utd_ratio": _UPDATES,
-    "n_steps": "n_step_returns", "net_arch": _LAYERS, "hidden_sizes": _LAYERS,
-    "seed": "--seed, or the variable SAC_SEED", "n_envs": _ENVS, "num_envs": _ENVS,
-    "num_workers": _WORKERS, "n_workers": _WORKERS, "workers": _WORKERS,
-    "horizon": _HORIZON, "max_episode_steps": _HORIZON, "time_limit": _HORIZON,
-    "env": _ENV, "env_id": _ENV, "env_name": _ENV, "env_kwargs": _ENV_KWARGS,
-    "name": _NAME, "exp_name": _NAME, "algo": "algorithm", "extend": "--extend of sac train",
-    "curriculum": "curriculum in the experiment's JSON config, the file that SAC_CONFIG names",
-}  # fmt: skip
 _HOOKS_HERE = {hook: f"the method {hook} of TrainParams, in the params file" for hook in HOOKS}
 _VARIABLES_HERE = {
     variable.removeprefix("SAC_").lower(): f"the variable {variable}" for variable in VARIABLES
@@ -95,7 +69,7 @@ def check_is_declared(declared: Collection[str], name: str, where: str) -> None:
     """Raises ConfigError, with what it is or may be, if `name` is not a hyperparameter."""
     if name in declared:
         return
-    elsewhere = _VARIABLES_HERE | _HOOKS_HERE | NAMES_ELSEWHERE
+    elsewhere = {**_VARIABLES_HERE, **_HOOKS_HERE, **NAMES_ELSEWHERE}
     meant = elsewhere.get(name.lower().removeprefix("sac_"))
     hint = f" Here it is {meant}." if meant else did_you_mean(name, declared)
     raise ConfigError(f"{where}: {name} is not a training parameter.{hint}")
@@ -198,4 +172,6 @@ def _shown(value: Any, most: int = 200) -> str:
         text = repr(value)
     except ValueError:  # Python does not write integers of thousands of digits
         return "an integer of thousands of digits"
+    if (kind := type(value)).__module__ == "numpy":
+        text += f" (a numpy.{kind.__name__}; its tolist() is Python's own)"
     return text if len(text) <= most else f"{text[:most]}..."

@@ -134,7 +134,24 @@ def lessons_of(entry: Any, where: str, name: str, call: DrawCustom) -> tuple[Les
         value = sampler_of(part["value"], f"{place}.value", name, call)
         until = None if is_last else _criterion_of(part["until"], f"{place}.until")
         lessons.append(Lesson(value, until, title))
+    _check_order(lessons, where)
     return tuple(lessons)
+
+
+def _check_order(lessons: Sequence[Lesson], where: str) -> None:
+    """Raises ConfigError for a lesson that progress has ended before it begins."""
+    begun = 0.0  # share of the train steps at the earliest begin of the lesson
+    for index, lesson in enumerate(lessons):
+        end = lesson.until
+        if end is None or end.measure != PROGRESS:
+            continue
+        if index and end.threshold <= begun and not end.min_lesson_length:
+            raise ConfigError(
+                f"{where}.{index}.until.threshold is {end.threshold}, but the lesson begins with "
+                f"a progress above {begun}, so it would be skipped; allowed are ascending "
+                "thresholds of progress, or a min_lesson_length."
+            )
+        begun = max(begun, end.threshold)
 
 
 def _criterion_of(entry: Any, where: str) -> Criterion:
@@ -144,10 +161,10 @@ def _criterion_of(entry: Any, where: str) -> Criterion:
         hint = did_you_mean(str(measure), (REWARD, PROGRESS))
         raise ConfigError(f"{where}.measure is {json.dumps(measure)}.{hint}")
     number_of(threshold, f"{where}.threshold")
-    if measure == PROGRESS and not 0 <= threshold <= 1:
+    if measure == PROGRESS and not 0 <= threshold < 1:
         raise ConfigError(
-            f"{where}.threshold is {threshold}; allowed is a number in [0, 1], the share of the "
-            "train steps that is done."
+            f"{where}.threshold is {threshold}; allowed is a number in [0, 1), the share of the "
+            "train steps that must be exceeded."
         )
     length = entry.get("min_lesson_length", 0)
     is_count = isinstance(length, int) and not isinstance(length, bool)

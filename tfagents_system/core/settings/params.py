@@ -37,6 +37,7 @@ class Params(TrainingSettings):
     goal_observations: Sequence[str]
     goal_conditioning_type: Literal["hyper", "none"]
     image_encoder: str | None
+    image_augmentation: int
     preprocessing_combiner: Callable[..., Any] | None
 
     def __init__(self, env_config: dict[str, Any]):

@@ -7,7 +7,6 @@ from typing import Any
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.settings.hyperparameters import (
-    NAMES_ELSEWHERE,
     count,
     declare,
     flag,
@@ -16,6 +15,7 @@ from tfagents_system.core.settings.hyperparameters import (
     positive,
 )
 from tfagents_system.core.settings.minibatches import trains_offline
+from tfagents_system.core.settings.names_elsewhere import NAMES_ELSEWHERE
 from tfagents_system.core.settings.params import Params
 
 EXTRINSIC = "extrinsic"  # the stream of the environment's rewards

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.names import did_you_mean, nearest_name
 
 AUTO = "auto"
 INITIALIZE_FROM = "SAC_INITIALIZE_FROM"
@@ -85,8 +85,7 @@ class Settings:
         """
         for name in environ:
             if name.startswith("SAC_") and name not in VARIABLES:
-                raise ConfigError(f"{name} is not a variable of this system."
-                                  f"{did_you_mean(name, VARIABLES)}")  # fmt: skip
+                raise ConfigError(f"{name} is not a variable of this system.{_hint(name)}")
         deterministic = bool(_switch(environ, "SAC_DETERMINISTIC"))
         num_workers = _integer(environ, "SAC_NUM_COLLECT_WORKERS", 1, 4096)
         placement = _choice(environ, "SAC_PLACEMENT", PLACEMENTS)
@@ -153,6 +152,17 @@ def _check_lock_step(num_workers: int | None, placement: str, eval_workers: int)
         if not is_allowed:
             raise ConfigError(f"{variable} is {value} and SAC_DETERMINISTIC is 1; allowed is "
                               f"{allowed} then, {why}.")  # fmt: skip
+
+
+def _hint(name: str) -> str:
+    """Returns which variable is meant; the prefix, which all have, makes none alike."""
+    own = [variable.removeprefix("SAC_") for variable in VARIABLES]
+    nearest = nearest_name(name.removeprefix("SAC_").upper(), own)
+    meant = f"Did you mean SAC_{nearest}?" if nearest else f"Allowed: {', '.join(VARIABLES)}."
+    return (
+        f" {meant} Hyperparameters are no variables: set them in the params file, by --set of sac "
+        f"train, or in {GIN_BINDINGS}."
+    )
 
 
 def _required(environ: Mapping[str, str], variable: str) -> str:

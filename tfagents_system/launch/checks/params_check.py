@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import difflib
 import pathlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,13 +12,15 @@ from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.programs.params_loader import compile_params
-from tfagents_system.core.settings.attribute_names import check_attribute_name
+from tfagents_system.core.settings.attribute_names import HOOKS, check_attribute_name
+from tfagents_system.core.settings.env_config import ENV_CONFIG_KEYS
 from tfagents_system.core.settings.gin_bindings import Binding, parse_binding
 from tfagents_system.core.settings.hyperparameters import (
     check_hyperparameter,
     check_is_declared,
     hyperparameters,
 )
+from tfagents_system.core.settings.names_elsewhere import SETTINGS_ELSEWHERE
 from tfagents_system.core.settings.training_settings import TrainingSettings
 from tfagents_system.launch.checks.import_check import check_imports
 
@@ -45,6 +48,32 @@ def check_params_file(path: pathlib.Path, import_dirs: Sequence[pathlib.Path]) -
         raise ConfigError(f"{path}: nested too deeply for Python.") from error
 
 
+def notes_on_config(config: Mapping[str, Any], where: str, params: pathlib.Path) -> list[str]:
+    """Returns notes about keys of a JSON config that look like ours, and have no effect.
+
+    Args:
+      config: The validated JSON config.
+      where: Its file, for messages.
+      params: A checked params file; keys that it names are its own.
+    """
+    nodes = ast.walk(ast.parse(params.read_bytes()))
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    names = {name.lower(): name for name in (*PUBLISHED, *SETTINGS_ELSEWHERE)}
+    notes = []
+    for key in (key for key in config if key not in texts and key not in ENV_CONFIG_KEYS):
+        if nearest := difflib.get_close_matches(key, ENV_CONFIG_KEYS, n=1, cutoff=0.8):
+            notes.append(f"{where}: the key {key} counts as your own. Did you mean {nearest[0]}?")
+        elif name := names.get(key.lower()):
+            here = f"{SETTINGS_ELSEWHERE.get(name, name)}, in the params file or by --set"
+            if here.startswith("horizon "):
+                here = "horizon, in this file"
+            notes.append(
+                f"{where}: the key {key} counts as your own, and sets nothing else. If it is to be "
+                f"a setting: here it is {here}."
+            )
+    return notes
+
+
 def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
     """Returns the literal values that `bindings` set, the last one by hyperparameter.
 
@@ -56,6 +85,7 @@ def check_gin_bindings(bindings: Sequence[str], where: str) -> dict[str, Any]:
     parsed = [parse_binding(binding, where) for binding in bindings]
     for binding in parsed:
         check_binding(binding, where)
+        _check_has_effect(binding, bindings, where)
     return {b.name: b.value for b in parsed if b.is_hyperparameter and not b.is_reference}
 
 
@@ -66,6 +96,24 @@ def check_binding(binding: Binding, where: str) -> None:
         if not binding.is_reference:
             place = f"{where}: {binding.text!r}"
             check_hyperparameter(PUBLISHED, binding.name, binding.value, place)
+
+
+def _check_has_effect(binding: Binding, bindings: Sequence[str], where: str) -> None:
+    """Raises ConfigError for what looks like a hyperparameter's binding, but sets none."""
+    if binding.is_hyperparameter:
+        return
+    scope, _, name = binding.name.rpartition("/")
+    if scope and name.split(".")[-2:-1] == ["TrainParams"]:
+        raise ConfigError(
+            f"{where}: {binding.text!r} has the scope {scope!r}, in which nothing makes "
+            f"TrainParams; write {binding.text.partition('/')[2]}."
+        )
+    is_used = any(f"%{name}" in text for text in bindings)
+    if name in PUBLISHED and not scope and not is_used:
+        raise ConfigError(
+            f"{where}: {binding.text!r} defines a macro of gin, which no binding uses; write "
+            f"TrainParams.{binding.text}."
+        )
 
 
 def setting_of(bound: Mapping[str, Any], params: pathlib.Path, name: str) -> Any:
@@ -121,7 +169,7 @@ def _check_module(
         where = f"{path}:{member.line}"
         is_method = member.value is None
         notes.append(check_attribute_name(member.name, PUBLISHED, where, is_method) or "")
-        if member.name in PUBLISHED and not is_method:
+        if not is_method and (member.name in PUBLISHED or member.name in HOOKS):
             _check_literal(member, where)
     return [note for note in notes if note]
 
@@ -139,6 +187,11 @@ def _check_literal(member: _Member, where: str) -> None:
         value = ast.literal_eval(member.value)
     except UNREADABLE:  # an expression, which TrainParamsBase checks at run time
         return
+    if member.name in HOOKS:
+        raise ConfigError(
+            f"{where}: TrainParams.{member.name} is {value!r}; allowed is a method, "
+            f"def {member.name}(self, ...)."
+        )
     check_hyperparameter(PUBLISHED, member.name, value, where)
 
 

@@ -27,6 +27,7 @@ from tfagents_system.launch.checks.imported_modules import imported_modules
 from tfagents_system.launch.checks.params_check import (
     check_gin_bindings,
     check_params_file,
+    notes_on_config,
     setting_of,
 )
 from tfagents_system.launch.experiment import folder as experiment
@@ -145,8 +146,9 @@ def _resume(
 
 def check_files(config: pathlib.Path, params: pathlib.Path) -> None:
     """Raises ConfigError for mistakes that can be found without executing anything."""
-    load_env_config(config)
-    for note in check_params_file(params, (original_of(params).parent,)):
+    env_config = load_env_config(config)
+    notes = check_params_file(params, (original_of(params).parent,))
+    for note in [*notes, *notes_on_config(env_config, str(config), params)]:
         print(f"Note: {note}")
 
 
