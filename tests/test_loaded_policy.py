@@ -1,5 +1,8 @@
 """A policy of `load_policy` keeps its memory from call to call, and needs what its actor sees."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from export.test_policy import experiment
@@ -10,6 +13,9 @@ from tfagents_system.interactive import Policy, load_policy
 
 PRIVILEGED = """
 import gymnasium
+import subprocess
+import sys
+
 import numpy as np
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 from tfagents_system.train_params_base import TrainParamsBase
@@ -56,3 +62,13 @@ def test_a_loaded_policy_needs_nothing_that_only_critics_see(tmp_path):
     np.testing.assert_array_equal(policy({"angles": angles, "state": np.ones(4)}), action)
     with pytest.raises(ConfigError, match="without angles; allowed is a dict with angles"):
         policy({"state": np.ones(4)})
+
+
+def test_a_policy_is_loaded_where_warnings_are_errors(tmp_path):
+    root = experiment(tmp_path / "arm", PRIVILEGED).root
+    code = f"import tfagents_system as sac; sac.load_policy({str(root)!r})"  # imports TF-Agents
+    code += "; import warnings; warnings.warn('mine')"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=240
+    )
+    assert done.stderr.splitlines()[-1] == "UserWarning: mine"

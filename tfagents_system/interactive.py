@@ -3,6 +3,7 @@
 Example: run = tfagents_system.train(env="Pendulum-v1", num_iter=50)
 """
 
+import ast
 import importlib
 import os
 import pathlib
@@ -10,13 +11,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfagents_system.commands.environment_ids import slug_of
+from tfagents_system.commands.environment_options import WRAP_EXAMPLE, literal
 from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.installed import is_installed
 from tfagents_system.core.leaves import without
+from tfagents_system.core.process.process_start import there, tolerate_warnings
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.running import is_finished
@@ -26,6 +30,7 @@ from tfagents_system.evaluation.saved_experiment import (
     naming_missing_packages,
     prepare_tensorflow,
 )
+from tfagents_system.launch.checks.params_check import UNREADABLE
 from tfagents_system.records.run_history import read_evaluations
 
 STOP_TIMEOUT_SECS = 240.0  # the most that a stop in order takes; see docs/operation.md
@@ -116,8 +121,8 @@ def train(
     """Starts `sac train --env` as programs of their own, and returns at once.
 
     It writes or reuses the project's files in the current folder; the experiment is in `logs/`.
-    The run stops when the calling thread ends: call it from the main thread. What is wrong with the
-    input is raised by `wait`.
+    The run stops when the calling thread ends: call it from the main thread. What else is wrong
+    with the input is raised by `wait`.
 
     Args:
       env: Such as "Pendulum-v1"; see `sac train --help`.
@@ -128,26 +133,57 @@ def train(
       horizon: Env steps of an episode. Default: the environment's limit.
       workers: Number of workers.
       **settings: Hyperparameters, such as num_iter=50.
+
+    Raises:
+      ConfigError: If an argument has no text, which programs of their own could read.
     """
+    if not isinstance(env, str):
+        raise ConfigError(
+            f"env is {_shown(env)}; allowed is an id, such as 'Pendulum-v1' or 'my_module:Reach-v0'"
+            ", because the run's programs make the environment. sac new writes a params file for "
+            "one of your own, and sac train trains it."
+        )
+    if isinstance(wrap, str):
+        raise ConfigError(f"wrap is {wrap!r}; allowed is a list, such as [{WRAP_EXAMPLE!r}].")
     name = name or slug_of(env)
     command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "tfagents_system", "train",
                f"--env={env}", f"--name={name}"]  # fmt: skip
     options = {"seed": seed, "horizon": horizon, "workers": workers}
     command += [f"--{key}={value}" for key, value in options.items() if value is not None]
     if env_kwargs:
-        command += ["--env_kwargs", *(f"{key}={value!r}" for key, value in env_kwargs.items())]
+        command += ["--env_kwargs", *_assignments("env_kwargs", env_kwargs)]
     if wrap:
         command += ["--wrap", *wrap]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value!r}"]
+    if settings:
+        command += ["--set", *_assignments("the hyperparameter", settings)]
     descriptor, output = tempfile.mkstemp(prefix="sac_train_", suffix=".log")
     with open(descriptor, "wb") as file:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file,
-            stderr=subprocess.STDOUT, start_new_session=True,
+            stderr=subprocess.STDOUT, start_new_session=True, **there(os.environ),
         )  # fmt: skip
     folder = pathlib.Path.cwd() / "logs" / name
     return TrainingRun(process, folder, pathlib.Path(output))
+
+
+def _assignments(what: str, values: Mapping[str, Any]) -> list[str]:
+    """Returns NAME=VALUE for each; raises ConfigError for a value that no literal has."""
+    texts = []
+    for name, value in values.items():
+        text = literal(value)
+        try:
+            ast.literal_eval(text)
+        except UNREADABLE:
+            raise ConfigError(
+                f"{what} {name} is {_shown(value)}; allowed are None, numbers, bools and strings, "
+                "and lists, tuples, dicts and sets of these."
+            ) from None
+        texts.append(f"{name}={text}")
+    return texts
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.80}, of the type {type(value).__name__}"
 
 
 class Policy:
@@ -199,6 +235,12 @@ def load_policy(folder: str | os.PathLike[str], checkpoint: str | None = None) -
     found = find_checkpoint(paths, checkpoint)
     env_config = load_env_config(paths.config)
     prepare_tensorflow()
+    with warnings.catch_warnings():
+        tolerate_warnings()
+        return _load(paths, found, env_config)
+
+
+def _load(paths: ExperimentPaths, checkpoint: pathlib.Path, env_config: dict[str, Any]) -> Policy:
     from tfagents_system.environments.closing import closed_at_end
     from tfagents_system.environments.global_generators import kept_generators
     from tfagents_system.evaluation import evaluator
@@ -208,7 +250,7 @@ def load_policy(folder: str | os.PathLike[str], checkpoint: str | None = None) -
     with naming_missing_packages(paths), kept_generators(None):
         environment = evaluator.make_eval_environment(params, seed=0)
     with closed_at_end(environment):
-        policy = evaluator.load_greedy_policy(params, environment, found)
+        policy = evaluator.load_greedy_policy(params, environment, checkpoint)
         seen = without(environment.observation_spec(), params.critic_observations)
         return Policy(policy, seen)
 

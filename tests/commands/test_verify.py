@@ -106,3 +106,19 @@ def test_runs_that_cannot_be_repeated_are_refused(
     with pytest.raises(ConfigError, match=message):
         verify(make(tmp_path / "logs/run", **provenance).root, num_iter=num_iter)
     assert not (tmp_path / "logs/run_verification").exists()
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '{"deterministic": tr', '{"deterministic": true}'])
+def test_a_damaged_record_is_refused_in_a_sentence(tmp_path, second_run, text):
+    second_run()
+    first = make(tmp_path / "logs/run")
+    first.provenance.write_text(text)
+    with pytest.raises(ConfigError, match="provenance.json: damaged"):
+        verify(first.root)
+
+
+def test_damaged_episodes_are_refused_in_a_sentence(tmp_path, second_run):
+    second_run()
+    first = make(tmp_path / "logs/run", rows=[*ROWS, "\0\0,\0,3,4,5,6,7,"])
+    with pytest.raises(ConfigError, match="collect_0.csv: damaged"):
+        verify(first.root, num_iter=3)

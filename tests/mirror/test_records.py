@@ -1,6 +1,8 @@
 import pytest
 from mirror_fakes import COMMIT, SEED, make_run, write_values
+from run_files import write_run
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.mirror import records
 from tfagents_system.mirror.records import Source, Values, Video, describe
 
@@ -116,3 +118,11 @@ def test_description_has_settings_and_origin(paths):
     }  # fmt: skip
     assert description.tags == {"seed": "7", "git_commit": COMMIT}
     assert set(description.files) == {paths.config, paths.params, paths.provenance}
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '{"seed": '])
+def test_a_damaged_record_is_named(tmp_path, text):
+    paths = write_run(tmp_path / "arm", [1])
+    paths.provenance.write_text(text)
+    with pytest.raises(ConfigError, match="arm.* damaged"):
+        describe(paths)

@@ -1,17 +1,22 @@
 """Lists experiments, one per line: state, train steps, returns, size and age.
 
 Example: sac list logs
+
+Below the table follows what is wrong with those that are broken.
 """
 
 import math
 import os
 import pathlib
 import re
+import shlex
 import time
+from collections.abc import Sequence
 
 from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.experiment_faults import fault_of
 from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import (
     POLICY_CHECKPOINT_PREFIX,
@@ -36,22 +41,42 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
       folder: Folder of the experiments.
 
     Raises:
-      ConfigError: If there is no such folder.
+      ConfigError: If there is no such folder, or it is an experiment's.
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder. Give the one that holds the experiments.")
-    experiments = [ExperimentPaths(path) for path in folder.glob("[!.]*") if is_experiment(path)]
-    if not experiments:
+    if is_experiment(folder):
+        parent = shlex.quote(str(folder.absolute().parent))
+        raise ConfigError(f"{folder} is an experiment. Those next to it: sac list {parent}")
+    paths = [folder / name for name in os.listdir(folder) if not name.startswith(".")]
+    paths = [path for path in paths if os.path.isdir(path)]
+    with progress_bar(f"reading {len(paths)} folders"):
+        faults = {path: fault for path in paths if (fault := fault_of(path))}
+        watches = {path: Watch(ExperimentPaths(path)) for path in paths if is_experiment(path)}
+        for watch in watches.values():
+            watch.look()  # while the rest is read, other hosts may report
+        sizes = {path: size_and_change(path) for path in {**watches, **faults}}
+        cells = {path: _cells(ExperimentPaths(path)) for path in watches}
+        snapshots = dict(zip(watches, settled(list(watches.values())), strict=True))
+    rows = []
+    order = sorted(sizes, key=lambda path: sizes[path][1])
+    for path in order:
+        size, changed = sizes[path]
+        states = [state_of(ExperimentPaths(path), snapshots[path])] if path in snapshots else []
+        if path in snapshots and (unread := snapshots[path].unknown.get("checkpoints")):
+            faults.setdefault(path, unread)
+        steps, *results, mirrors = cells.get(path, [""] * 5)
+        state = ", ".join(states + ["broken"] * (path in faults))
+        rows.append((path.name, state, steps, *results, format_bytes(size), _age(changed), mirrors))
+    if not rows:
         print(f"No experiments in {folder}.")
         return
-    with progress_bar(f"reading {len(experiments)} experiments"):
-        sizes = {paths: size_and_change(paths.root) for paths in experiments}
-        experiments.sort(key=lambda paths: sizes[paths][1])
-        snapshots = settled([Watch(paths) for paths in experiments])
-        rows = [
-            _row(paths, state_of(paths, snapshot), *sizes[paths])
-            for paths, snapshot in zip(experiments, snapshots, strict=True)
-        ]
+    _print_table(rows)
+    for path in filter(faults.get, order):
+        print(printable(f"{path.name} is broken: {faults[path]}"))
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
     columns = []
     for header, *column in zip(COLUMNS, *rows, strict=True):
         if header not in IF_ANY or any(column):
@@ -101,7 +126,15 @@ def format_bytes(count: int) -> str:
     return f"{count / 1000**unit:.{1 if unit else 0}f} {('B', 'kB', 'MB', 'GB')[unit]}"
 
 
-def _row(paths: ExperimentPaths, state: str, size: int, changed: float) -> tuple[str, ...]:
+def _age(changed: float) -> str:
+    return f"{format_duration(max(0.0, time.time() - changed))} ago" if changed else ""
+
+
+def _cells(paths: ExperimentPaths) -> list[str]:
+    """Returns the cells that tell of training: the columns from "train steps" to "success".
+
+    The last one says where the experiment is mirrored to.
+    """
     best = best_policy(paths)
     try:
         evaluations = read_evaluations(paths)
@@ -111,14 +144,10 @@ def _row(paths: ExperimentPaths, state: str, size: int, changed: float) -> tuple
     steps = [int(path.name.removeprefix(POLICY_CHECKPOINT_PREFIX)) for path in checkpoints[-1:]]
     steps += [evaluation.train_step for evaluation in evaluations[-1:]]
     success_rate = evaluations[-1].success_rate if evaluations else None
-    return (
-        paths.root.name,
-        state,
+    return [
         f"{max(steps):,}" if steps else "",
         f"{evaluations[-1].mean_return:,.1f}" if evaluations else "",
         f"{best.mean_return:,.1f}" if best else "",
         "" if success_rate is None else f"{success_rate:.0%}",
-        format_bytes(size),
-        f"{format_duration(max(0.0, time.time() - changed))} ago",
         ", ".join(mirror_addresses(paths)),
-    )
+    ]

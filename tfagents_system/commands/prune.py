@@ -33,12 +33,13 @@ def prune(
       dry_run: Only print.
 
     Raises:
-      ConfigError: If there is no such experiment, or it is running.
+      ConfigError: If there is no such experiment, or files are to be deleted while it is running.
     """
     paths = existing_experiment(exp_dir)
     if not paths.provenance.exists():
         raise ConfigError(f"{exp_dir} has no provenance.json: only what a run has made is pruned.")
-    take_lock(paths.lock)  # until this process ends
+    if not dry_run:  # which changes nothing
+        take_lock(paths.lock)  # until this process ends
     freed = 0
     for folder in [*superfluous_checkpoints(paths), *paths.policy_checkpoints()[:-keep_policies]]:
         size, _ = size_and_change(folder)

@@ -63,7 +63,8 @@ def verify(exp_dir: pathlib.Path, /, num_iter: Annotated[int, AtLeast(1)] = 10) 
 
 def _check_is_repeatable(paths: ExperimentPaths) -> None:
     """Raises ConfigError if another run with the same settings may give other numbers."""
-    record = read_json(paths.provenance) if paths.provenance.exists() else {}
+    is_recorded = read_provenance(paths.provenance, ()) is not None  # and can be read
+    record = read_json(paths.provenance) if is_recorded else {}
     if not record.get("deterministic"):
         raise ConfigError(
             f"{paths.root} was not trained with SAC_DETERMINISTIC=1: no other run has its numbers."
@@ -73,9 +74,11 @@ def _check_is_repeatable(paths: ExperimentPaths) -> None:
             f"{paths.root} began with the weights of {record['initialized_from']}, which may have "
             "changed since: only a run that began with random weights can be repeated."
         )
-    if len(record["started_at"]) > 1:
+    saved = read_provenance(paths.provenance, ("seed", "gin_bindings", "started_at"))
+    assert saved is not None  # it was read above
+    if (num_starts := len(saved["started_at"])) > 1:
         raise ConfigError(
-            f"{paths.root} was started {len(record['started_at'])} times: a resumed run has "
+            f"{paths.root} was started {num_starts} times: a resumed run has "
             "other random numbers than one that was never stopped."
         )
 
@@ -107,10 +110,14 @@ def read_episodes(paths: ExperimentPaths, num_iter: int) -> list[tuple[int, str]
     episodes = []
     for kind, shown in (("collect", "collection"), ("eval", "evaluation")):
         file = paths.episodes / f"{kind}_0.csv"
-        lines = file.read_text().splitlines()[1:] if file.exists() else []
+        lines = file.read_text(errors="replace").splitlines()[1:] if file.exists() else []
         for line in lines:
             fields = line.split(",")
-            if len(fields) == len(COLUMNS) and int(fields[iteration]) < num_iter:
+            if len(fields) != len(COLUMNS):  # cut short
+                continue
+            if not fields[iteration].isdecimal():
+                raise ConfigError(f"{file}: damaged ({line[:80]!r}). There is nothing to compare.")
+            if int(fields[iteration]) < num_iter:
                 named = dict(zip(COLUMNS, fields, strict=True))
                 del named["wall_time"]
                 values = ", ".join(f"{name} {value}" for name, value in named.items() if value)

@@ -143,18 +143,19 @@ def describe(paths: ExperimentPaths) -> Description:
     Raises:
       ConfigError: If one of its files is damaged.
     """
-    settings = {name: value for name, value in read_settings(paths).items()
-                if not name.startswith(("files ", "packages "))}  # fmt: skip
     try:
+        settings = {name: value for name, value in read_settings(paths).items()
+                    if not name.startswith(("files ", "packages "))}  # fmt: skip
         config, provenance = read_json(paths.config) or {}, read_json(paths.provenance) or {}
         settings |= {f"config.{name}": value for name, value in config.items()}
         settings |= {n: provenance[n] for n in ("seed", "gin_bindings") if n in provenance}
+        commit = provenance.get("git_hash")
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(f"{paths.root}: a file of it is damaged ({error}). Repair it.") from error
     files = (paths.config, paths.params, paths.gin, paths.provenance, paths.git_diff)
     return Description(
         paths.root.name,
         settings,
-        provenance.get("git_hash"),
+        commit,
         {file: file.stat().st_mtime_ns for file in files if is_inside(file, paths.root)},
     )

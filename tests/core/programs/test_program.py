@@ -52,6 +52,14 @@ def test_config_error_is_one_line_and_exit_code_78(tmp_path):
     assert run(tmp_path, main) == (78, "", "my_program.py: x is 3; allowed is 4.\n", "78\n")
 
 
+def test_a_file_of_the_user_s_is_one_line_but_a_traceback_in_a_run_s_log(tmp_path):
+    main = "def main(*, stop):\n    open('/nowhere/arm.csv')"
+    line = "my_program.py: /nowhere/arm.csv: No such file or directory.\n"
+    assert run(tmp_path, main, reports_to_supervisor=False) == (78, "", line, None)
+    code, _, err, _ = run(tmp_path, main)
+    assert code == 1 and err.startswith("Traceback") and "FileNotFoundError" in err
+
+
 def test_superseded_is_one_line_and_exit_code_75(tmp_path):
     main = "def main(*, stop):\n    raise SupersededError('superseded by number 2')"
     assert run(tmp_path, main) == (75, "", "my_program.py: superseded by number 2\n", "75\n")

@@ -30,6 +30,17 @@ def test_write_that_fails_keeps_the_old_file(tmp_path, monkeypatch):
     assert path.read_text() == "old"
 
 
+@pytest.mark.parametrize("call", ["open", "replace"])
+def test_a_write_that_is_refused_names_the_file_that_was_to_be_written(tmp_path, monkeypatch, call):
+    def refuse(path, *arguments):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(files.os, call, refuse)
+    with pytest.raises(PermissionError) as caught:
+        files.write_text_atomically(tmp_path / "pause.json", "{}")
+    assert caught.value.filename == str(tmp_path / "pause.json")
+
+
 def test_write_on_a_full_disk_leaves_nothing_behind():
     with small_disk(1 << 20) as disk:
         folder = disk.folder / "status"

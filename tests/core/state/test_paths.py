@@ -1,3 +1,4 @@
+import os
 import pathlib
 import re
 import tempfile
@@ -80,3 +81,9 @@ def test_a_folder_that_holds_experiments_is_none_itself(tmp_path):
     with pytest.raises(ConfigError, match=f"holds {tmp_path}/a and 1 more: sac list {tmp_path}$"):
         existing_experiment(tmp_path)
     assert existing_experiment(tmp_path / "a").root == tmp_path / "a"
+
+
+def test_a_folder_that_cannot_be_read_is_refused_for_that_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # tests may run as root
+    with pytest.raises(ConfigError, match=f"^{tmp_path} cannot be read: Permission denied.$"):
+        existing_experiment(tmp_path)

@@ -5,6 +5,7 @@ package's modules (run, workers, environments) would then hide a user's modules 
 a user's (random, queue) those that this package imports.
 """
 
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ _is_own = False
 
 
 def settle() -> None:
-    """Cleans the path of modules, and changes to the user's folder.
+    """Cleans the path of modules, changes to the user's folder, and prepares messages.
 
     The package calls it before it imports anything else.
     """
@@ -34,11 +35,33 @@ def settle() -> None:
     sys.path[:] = [entry for entry in sys.path if not is_package_folder(entry)]
     if is_own and not _is_found():  # it is not installed
         sys.path.append(os.path.dirname(FOLDER))
+    if is_own:
+        tolerate_warnings()
+        _print_any_text()
     if is_own and (folder := os.environ.pop(WORKING_DIR_VARIABLE, None)):
         try:
             os.chdir(folder)
         except OSError as error:
             print(f"Note: {error}; this program works in {os.getcwd()} instead.", file=sys.stderr)
+
+
+def tolerate_warnings() -> None:
+    """Shows the warnings that PYTHONWARNINGS or -W would turn into errors.
+
+    TF-Agents and other libraries give some when they are imported, which would then fail.
+    """
+    import warnings  # now that the path of modules is clean
+
+    filters: Any = warnings.filters
+    filters[:] = [("default", *each[1:]) if each[0] == "error" else each for each in filters]
+    warnings._filters_mutated()  # type: ignore[attr-defined]  # private: clears a cache
+
+
+def _print_any_text() -> None:
+    """Escapes characters that the terminal or log lacks, as Python itself does on sys.stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def there(environ: Mapping[str, str]) -> dict[str, Any]:

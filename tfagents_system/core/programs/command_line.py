@@ -192,7 +192,7 @@ def run_tool(function: Callable[..., int | None], argv: Sequence[str]) -> typing
     except KeyboardInterrupt as error:
         code = error.exit_code if isinstance(error, Interrupt) else EXIT_INTERRUPTED
     except Exception as error:
-        code = tell(argv, _of_user(error))
+        code = tell(argv, of_user(error))
     leave(code or 0, threads)
 
 
@@ -200,7 +200,7 @@ def _interrupt(number: int, frame: object) -> typing.NoReturn:
     raise Interrupt(number)
 
 
-def _of_user(error: Exception) -> Exception:
+def of_user(error: Exception) -> Exception:
     """Returns a ConfigError for a file that cannot be read or written, else `error`."""
     if not isinstance(error, OSError) or not error.strerror:
         return error

@@ -25,7 +25,7 @@ from tfagents_system.core.errors import (
 from tfagents_system.core.process.ending import EXIT_BROKEN_OUTPUT, end_process, tell
 from tfagents_system.core.process.guest import GUEST, UserCodeError
 from tfagents_system.core.process.processes import adopt_orphans, keep_descriptors
-from tfagents_system.core.programs.command_line import with_arguments
+from tfagents_system.core.programs.command_line import of_user, with_arguments
 from tfagents_system.core.settings.variables import env_timeout_secs
 from tfagents_system.core.state.disk import SpaceGuard, keep_printing_on_full_disk
 from tfagents_system.core.state.failure_reports import report_failure
@@ -102,7 +102,8 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     or EXIT_DIVERGED. A ConfigError, SupersededError or StorageError becomes one line on standard
     error and exit code 78, 75 or 74. Any other exception is printed with its traceback and exits
     with 1, or with EXIT_NOT_BEGUN if user code raised it before the first env step.
-    A second signal to a program that is in no run ends `main`, with EXIT_STOPPED.
+    In a program that is in no run, a file that cannot be read or written is wrong input, too, and a
+    second signal ends `main`, with EXIT_STOPPED.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
     daemontools does not tell a run script how its predecessor ended. Processes that the program
     has left running are ended.
@@ -137,7 +138,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
         if exit_code_file:
             _report_failure(call.keywords, pathlib.Path(exit_code_file).parent.name, error)
     except Exception as error:
-        code = tell(argv, error)
+        code = tell(argv, error if exit_code_file else of_user(error))
     assert code in EXIT_CODES
     if exit_code_file:
         _report(exit_code_file, f"{code}\n")

@@ -182,7 +182,9 @@ def _write_and_rename(
         with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
         rename(temporary, path)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):  # on a full disk it would only take space
             temporary.unlink()
+        if str(error.filename) == str(temporary):  # which the user does not know
+            error.filename = str(path)
         raise

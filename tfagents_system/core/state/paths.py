@@ -1,6 +1,7 @@
 """The paths of an experiment's files."""
 
 import dataclasses
+import errno
 import os
 import pathlib
 import re
@@ -276,6 +277,8 @@ def existing_experiment(exp_dir: pathlib.Path) -> ExperimentPaths:
         hint = f" Did you mean {nearest}?" if nearest else ""
         raise ConfigError(f"{exp_dir}: no such experiment folder.{hint}")
     if not is_experiment(exp_dir):
+        if not os.access(exp_dir, os.R_OK | os.X_OK):
+            raise ConfigError(f"{exp_dir} cannot be read: {os.strerror(errno.EACCES)}.")
         inside = sorted(str(path) for path in exp_dir.glob("[!.]*") if is_experiment(path))
         hint = f" It holds {inside[0]}" if inside else ""
         hint += f" and {len(inside) - 1} more: sac list {exp_dir}" if inside[1:] else ""

@@ -7,6 +7,7 @@ itself for its free space, because nothing can be logged once it is full. The ex
 other hosts that share the disk.
 """
 
+import dataclasses
 import os
 import pathlib
 import platform
@@ -33,11 +34,13 @@ from tfagents_system.core.state.reports import (
     report_kind,
     reporting_programs,
 )
-from tfagents_system.core.state.running import edited_files
+from tfagents_system.core.state.running import edited_files, is_finished
 from tfagents_system.core.state.saved_training import saved_and_trained
-from tfagents_system.launch.show.status_line import Snapshot, facts, status_line
+from tfagents_system.launch.show.status_line import ENDED, Snapshot, facts, status_line
 
 GONE_SECS = 5.0  # without a new report of any program on another host; each reports every second
+LONG_AGO_SECS = 86_400.0  # the clocks of two hosts differ by less
+LOOK_PERIOD_SECS = 0.2  # between looks that wait for a new report
 PLAIN_PERIOD_SECS = 10.0
 TERMINAL_PERIOD_SECS = 1.0
 CLEAR = "\r\x1b[K"  # the line, for another text
@@ -55,6 +58,7 @@ class Watch:
         self._clock = clock
         self._began = clock()
         self._seen: dict[str, tuple[object, float]] = {}  # by program: its report, and since when
+        self._has_looked = self._has_news = False  # a report since the first look
         self._told: set[str] = set()
 
     def look(self) -> Snapshot:
@@ -72,6 +76,8 @@ class Watch:
                 identity = report.host, report.pid, report.sequence
                 if self._seen.get(name, (None, 0.0))[0] != identity:
                     self._seen[name] = identity, self._clock()
+                    self._has_news |= self._has_looked
+        self._has_looked = True
         next_checkpoint_bytes = 0
         try:
             next_checkpoint_bytes = checkpoint_bytes(self._paths.checkpoints)
@@ -88,9 +94,26 @@ class Watch:
             checkpoint_bytes=next_checkpoint_bytes,
         )
 
-    def needs_reports(self, snapshot: Snapshot) -> bool:
-        """Returns whether a first `look` has taken the run for running, and may be wrong."""
-        return snapshot.is_running and not is_locked(self._paths.lock)
+    def is_sure(self, snapshot: Snapshot) -> bool:
+        """Returns whether `snapshot` tells that the run lives, or not: no report is awaited."""
+        return not snapshot.is_running or self._has_news or is_locked(self._paths.lock)
+
+    def has_ended(self, snapshot: Snapshot) -> bool:
+        """Returns whether a run without news has surely ended.
+
+        It is finished, all its programs have reported their end (a start removes earlier reports),
+        or their last reports are so old that no difference of clocks explains it.
+        """
+        reports = list(snapshot.reports.values())
+        is_told = bool(reports) and all(r is not None and r.phase in ENDED for r in reports)
+        return is_told or is_finished(self._paths) or self._is_long_ago(snapshot.reports)
+
+    def _is_long_ago(self, programs: Iterable[str]) -> bool:
+        try:
+            written = [self._paths.status(name).stat().st_mtime for name in programs]
+        except OSError:  # none yet
+            return False
+        return bool(written) and time.time() - max(written) > LONG_AGO_SECS
 
     def news(self, snapshot: Snapshot) -> list[str]:
         """Returns what is to be said once, unless an earlier call has returned it.
@@ -128,16 +151,22 @@ class Watch:
 def settled(watches: Sequence[Watch]) -> list[Snapshot]:
     """Returns a snapshot of each experiment, which tells whether it is running.
 
-    Blocks for GONE_SECS if one was started on another host, and only new reports can tell that it
-    still runs.
+    If one may run on another host, only a new report can tell: waits for those of all runs at once,
+    for GONE_SECS at most since the watch was made.
     """
-    snapshots = [watch.look() for watch in watches]
-    unsettled = [k for k, watch in enumerate(watches) if watch.needs_reports(snapshots[k])]
-    if unsettled:
-        time.sleep(GONE_SECS)
-    for k in unsettled:
-        snapshots[k] = watches[k].look()
+    snapshots = [_first_look(watch) for watch in watches]
+    while waiting := [k for k, watch in enumerate(watches) if not watch.is_sure(snapshots[k])]:
+        time.sleep(LOOK_PERIOD_SECS)
+        for k in waiting:
+            snapshots[k] = watches[k].look()
     return snapshots
+
+
+def _first_look(watch: Watch) -> Snapshot:
+    snapshot = watch.look()
+    if not watch.is_sure(snapshot) and watch.has_ended(snapshot):
+        return dataclasses.replace(snapshot, is_running=False)
+    return snapshot
 
 
 def ending(paths: ExperimentPaths) -> str:
