@@ -105,7 +105,8 @@ class WorkerBase:
 
     @property
     def _is_parked(self) -> bool:
-        return self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW * self._environments.num_slots
+        most = MAX_FAILURES_IN_A_ROW * self._environments.num_environments
+        return self._failures_in_a_row >= most
 
     def _evaluate_if_asked(self) -> None:
         """Runs greedy episodes while the learner has tickets for them."""

@@ -248,3 +248,32 @@ def test_an_action_that_is_not_finite_reaches_no_environment():
     with pytest.raises(NotFiniteError, match="^action is not finite at env step 3 of the episode"):
         run_episode(environment, DividingPolicy(), 10)
     assert len(environment.actions) == 2
+
+
+@pytest.mark.parametrize(
+    ("observation", "message"),
+    [
+        (np.zeros(3, np.float32), r"observation has shape \[3\] at env step 2 of .* it had \[1\]"),
+        ({"count": np.zeros(1)}, "observation is missing at env step 2 of the episode"),
+    ],
+)
+def test_an_observation_on_whose_shape_no_policy_can_act_is_named(observation, message):
+    class MultiplyingPolicy(StatefulPolicy):
+        def action(self, time_step, state):
+            return np.dot(time_step.observation, np.ones([1, 1], np.float32)), state
+
+    class ChangingEnv(CountingEnv):
+        def _observation(self):
+            return super()._observation() if self._count < 2 else observation
+
+    with pytest.raises(NotFiniteError, match=message):
+        run_episode(ChangingEnv(), MultiplyingPolicy(), 10)
+
+
+def test_what_a_policy_raises_otherwise_is_its_own():
+    class BrokenPolicy(StatefulPolicy):
+        def action(self, time_step, state):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_episode(CountingEnv(), BrokenPolicy(), 10)

@@ -1,13 +1,17 @@
 """The slots of several simulators in one worker."""
 
+import pytest
 from fakes import FakeClock
 from replay_fakes import SleepingWatchdog
 from slot_fakes import SlotEnv
+from tf_agents.environments import wrappers
 
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.collection.side_by_side import SideBySide
-from tfagents_system.collection.slot_environments import JoinedSlots, SimulatorSlots
+from tfagents_system.collection.slot_environments import JoinedSlots, SimulatorSlots, num_slots_of
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import PhaseTimer
+from tfagents_system.environments.partial_observation import FirstObservationOnly
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.policies.acting import RandomPolicy
 
@@ -51,3 +55,24 @@ def test_a_simulator_without_agents_for_a_while_is_stepped_while_others_act():
     ends = run([replaceable(late), replaceable(SlotEnv([[2]]))], 4)
     assert ends == [(1, 2), (1, 2)]
     assert late.tape == ["reset", (), (), (), ()]
+
+
+class Renamed(wrappers.PyEnvironmentBaseWrapper):
+    """Changes no time step."""
+
+    def set_state(self, state):
+        self._env.set_state({"mass": state["weight"]})
+
+
+def test_a_wrapper_that_would_not_see_the_steps_of_several_slots_is_refused():
+    several = SlotEnv([[2], [3]])
+    assert num_slots_of(several) == num_slots_of(Renamed(several)) == 2
+    assert num_slots_of(FirstObservationOnly(SlotEnv([[2]]), [0])) == 1
+    for wrapped in (
+        FirstObservationOnly(several, [0]),
+        Renamed(FirstObservationOnly(several, [0])),
+    ):
+        with pytest.raises(
+            ConfigError, match="a FirstObservationOnly around .* with 2 env.* agents"
+        ):
+            num_slots_of(wrapped)

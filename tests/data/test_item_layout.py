@@ -37,7 +37,7 @@ SEQUENCE = ItemLayout(20, is_sequence=True)
             {"recurrent": True, "segment_len": 50, "burn_in_len": 10},
             ItemLayout(50, True, is_segment=True, burn_in=10),
         ),
-        ({"recurrent": True, "burn_in_len": 10}, ItemLayout(20, True)),
+        ({"recurrent": True, "burn_in_len": 10}, ItemLayout(20, True, burn_in=10)),
         ({"n_step_returns": 3}, ItemLayout(8, n_step=3)),
         ({"n_step_returns": 3, "fresh_samples_per_step": 7}, ItemLayout(1, n_step=3)),
         # repeats 2 + 3 - 1 rows
@@ -78,6 +78,9 @@ def test_items_of_a_full_episode():
     assert SINGLE.items_per_episode(10) == 10
     assert SEQUENCE.items_per_episode(25) == 25  # one begins at each step
     assert SEQUENCE.items_per_episode(7) == 7
+    warmed_up = ItemLayout(20, True, burn_in=10)
+    assert warmed_up.items_per_episode(25) == 25 - 10
+    assert warmed_up.items_per_episode(7) == 1
     unpadded = ItemLayout(20, True, pads_episodes=False)
     assert unpadded.items_per_episode(25) == 25 - 20 + 1
     assert unpadded.items_per_episode(20) == unpadded.items_per_episode(7) == 1
@@ -114,3 +117,5 @@ def test_where_sequences_and_segments_end():
     assert ends(overlapping, 11) == [4, 4 + 3, 4 + 3 + 3]
     assert [overlapping.num_padding(k) for k in range(3, 9)] == [1, 0, 2, 1, 0, 2]
     assert [SEQUENCE.num_padding(k) for k in (1, 19, 20, 21)] == [20 - 1] * 4
+    warmed_up = ItemLayout(5, True, burn_in=2)
+    assert [warmed_up.num_padding(k) for k in (1, 2, 3, 4, 9)] == [5 - 1, 5 - 2, 2, 2, 2]

@@ -99,6 +99,25 @@ def test_looking_for_a_mask_changes_no_episode(cls):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_mask_may_be_missing_in_the_info_of_the_last_step_alone():
+    class Ended(InInfo):
+        missing_at = 3
+
+        def info(self):
+            return {} if self.t == self.missing_at else super().info()
+
+    environment = environment_of(Ended())
+    environment.reset()
+    last = [environment.step(t) for t in range(3)][-1]
+    assert last.is_last() and last.observation["action_mask"].tolist() == [1.0] * SIZE
+
+    Ended.missing_at = 2
+    environment.reset()
+    environment.step(0)
+    with pytest.raises(ConfigError, match="The action mask is None at env step 2 of the episode"):
+        environment.step(1)
+
+
 def test_a_masked_action_is_not_repeated():
     with pytest.raises(ConfigError, match="action_repeat is 2, but the environment has masks"):
         environment_of(InInfo(), times=2)

@@ -33,6 +33,12 @@ def test_as_reward_of_several_elements_raises():
         adapter.as_reward(np.zeros(2))
 
 
+@pytest.mark.parametrize("reward", [None, "1.0", {"speed": 1.0}, 1j])
+def test_a_reward_that_is_no_number_is_named_by_its_type(reward):
+    with pytest.raises(ValueError, match=f"the reward is a {type(reward).__name__}; allowed is"):
+        adapter.as_reward(reward)
+
+
 @pytest.mark.parametrize("value", [None, 1, np.int64(5)])
 def test_check_max_episode_steps_accepts(value):
     adapter.check_max_episode_steps(value)

@@ -41,6 +41,7 @@ def images_of(environment):
 
 
 COLORS = np.stack([RAMP, 255 - RAMP, RAMP // 2], axis=2)
+FAR = np.broadcast_to(np.float32([1, 1, 5]), COLORS.shape)  # two colors and a depth in m
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,7 @@ COLORS = np.stack([RAMP, 255 - RAMP, RAMP // 2], axis=2)
         (COLORS.astype(np.int32), 0, 255, COLORS),
         (np.moveaxis(COLORS, 2, 0).astype(np.uint8), 0, 255, COLORS),
         (np.float32(np.moveaxis(COLORS, 2, 0) / 255), 0, 1, COLORS),
+        (np.float32(COLORS / 255 * [1, 1, 5]), 0, FAR, COLORS),
     ],
 )
 def test_a_picture_becomes_an_image_of_the_same_colors(picture, low, high, expected):
@@ -82,7 +84,8 @@ def test_other_parts_of_the_observation_stay_as_they_are():
     [
         (np.zeros(3, np.float32), (0, 1), r"no observation .* is a picture: float32 \[3\]"),
         (np.zeros((24, 20, 3), np.uint8), (0, 255), "no observation .* is a picture: uint8"),
-        (np.zeros((24, 20), np.float32), (-np.inf, np.inf), "finite bounds, such as Box"),
+        (np.zeros((24, 20), np.float32), (-np.inf, np.inf), "finite bounds, .* such as Box"),
+        (np.zeros((24, 20), np.float32), (0, 0), "from 0 to 0; allowed are finite bounds, the up"),
     ],
 )
 def test_what_is_no_picture_or_has_no_bounds_is_refused(picture, bounds, message):

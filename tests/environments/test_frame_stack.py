@@ -13,6 +13,7 @@ from tfagents_system.data.images import channels_last, layout_of, size_of
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.sample_reader import step_codec
 from tfagents_system.environments.frame_stack import FrameStack
+from tfagents_system.environments.remarks import remarks_on
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 
@@ -117,6 +118,26 @@ def test_frames_of_every_layout_are_stacked_and_found_again(layout, dtype, shape
     np.testing.assert_array_equal(restacked, [stacks])
     in_tensorflow = stack_frames(tf.constant(np.stack(frames))[tf.newaxis], frame_spec, 4)
     np.testing.assert_array_equal(in_tensorflow, [stacks])
+
+
+@pytest.mark.parametrize(
+    ("layout", "stacked"), [("HWC", (7, 9, 6)), ("CHW", (6, 5, 5)), ("HW", (24, 20, 2))]
+)
+def test_stacked_frames_keep_the_bounds_of_each(layout, stacked):
+    picture = PICTURES[layout].astype(np.float32)
+
+    class Bounded(PictureEnv):
+        def observation_spec(self):
+            high = 1 + picture
+            return array_spec.BoundedArraySpec(picture.shape, np.float32, 0, high, f"x.{layout}")
+
+    environment = FrameStack(Bounded(picture, np.float32), 2)
+    spec = environment.observation_spec()
+    assert spec.minimum.shape == spec.maximum.shape == stacked
+    assert not spec.minimum.any()
+    np.testing.assert_array_equal(spec.maximum, environment.reset().observation + 1)
+    text = str([str(remark) for remark in remarks_on(environment, takes_vectors=True)])
+    assert "the bounds of its spec are beyond 10" in text
 
 
 def test_an_environment_without_images_is_refused():

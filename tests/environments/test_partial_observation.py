@@ -176,6 +176,22 @@ def test_dropout_loses_whole_observations_as_often_as_told_and_by_the_seed():
     assert both.reset().observation == {"position": [0], "velocity": [0]}
 
 
+def test_a_mask_of_actions_is_not_lost():
+    class Masked(Parts):
+        def observation_spec(self):
+            mask = array_spec.BoundedArraySpec([2], np.float32, 0, 1)
+            return {**super().observation_spec(), "action_mask": mask}
+
+        def _reset(self):
+            time_step, mask = super()._reset(), np.float32([0, 1])
+            return time_step._replace(observation={**time_step.observation, "action_mask": mask})
+
+    observation = ObservationDropout(Masked(), 0.99, seed=1).reset().observation
+    assert {name: part.tolist() for name, part in observation.items()} == {
+        "position": [0], "velocity": [0], "action_mask": [0, 1]
+    }  # fmt: skip
+
+
 def test_what_is_lost_does_not_depend_on_what_the_environment_draws():
     draws = [np.random.default_rng(seed).random() for seed in range(300)]
     found = [lost(ObservationDropout(Counter(), 0.5, seed=seed), 1)[0] for seed in range(300)]

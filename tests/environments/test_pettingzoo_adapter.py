@@ -267,6 +267,62 @@ def test_an_agent_that_leaves_without_a_last_observation_is_a_failure():
         environment.agents.step(dict.fromkeys(steps.asking, np.zeros(1, np.float32)))
 
 
+class EditingWorld(ParallelWorld):
+    """`edit` changes the results of a step."""
+
+    def __init__(self, edit, **kwargs):
+        super().__init__(**kwargs)
+        self._edit = edit
+
+    def step(self, actions):
+        return self._edit(self, *super().step(actions))
+
+
+def without_reward(world, observations, rewards, *others):
+    rewards.pop("walker_1")
+    return observations, rewards, *others
+
+
+def without_truncations(world, observations, rewards, terminations, truncations, infos):
+    return observations, rewards, terminations, dict.fromkeys(truncations, False), infos
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (without_reward, "EditingWorld.step returned no reward of agent 'walker_1'; a parallel"),
+        (without_truncations, "has left `agents` of EditingWorld, but neither its termination nor"),
+        (lambda world, *results: results[:4], r"returned 4 values; allowed is \(observations, rew"),
+        (lambda world, *results: (*results[:4], None), "infos\\), five dicts by agent"),
+        (lambda world, *results: None, "EditingWorld.step returned a NoneType; allowed is"),
+    ],
+)
+def test_a_step_that_is_not_of_the_parallel_api_is_told_what(edit, message):
+    agents = ParallelEnvironment(EditingWorld(edit, ends=0.0, limit=1)).agents
+    steps = agents.reset()
+    with pytest.raises((ValueError, ConfigError), match=message):
+        agents.step(dict.fromkeys(steps.asking, np.zeros(1, np.float32)))
+
+
+def test_an_agent_that_is_still_observed_after_its_end_begins_no_episode():
+    def observed_for_ever(world, observations, *others):
+        gone = [agent for agent in world.possible_agents if agent not in observations]
+        return observations | {agent: np.zeros(3, np.float32) for agent in gone}, *others
+
+    plain, observed = (
+        run(
+            side_by_side(environment, lambda *_: True),
+            RandomPolicy(environment.action_spec(), 0),
+            40,
+        )
+        for environment in (
+            ParallelEnvironment(ParallelWorld(ends=0.3), 1),
+            ParallelEnvironment(EditingWorld(observed_for_ever, ends=0.3), 1),
+        )
+    )
+    assert observed == plain and len(plain) > 20
+
+
 def test_env_ctor_may_return_a_parallel_environment_unchanged():
     environment = make_eval_environment(Params(lambda *args, seed: ParallelWorld()), seed=5)
     assert environment.reset().is_first()

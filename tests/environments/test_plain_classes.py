@@ -1,5 +1,7 @@
 """Environments that have only what they must have, or something else under a known name."""
 
+import re
+
 import gym
 import gymnasium
 import numpy as np
@@ -166,3 +168,72 @@ def test_a_reset_of_gyms_is_named_as_that():
     environment = GymnasiumEnvironment(PlainGym())
     with pytest.raises(ConfigError, match=r"PlainGym.reset returned a ndarray; gymnasium's"):
         environment.reset()
+
+
+@pytest.mark.parametrize("result", [None, (np.zeros(2), 1.0), (np.zeros(2), 1.0, False, {}, {}, 0)])
+@pytest.mark.parametrize(
+    ("adapter", "make", "allowed"),
+    [
+        (GymEnvironment, PlainGym, "(observation, reward, done, info). If it has gymnasium's"),
+        (
+            GymnasiumEnvironment,
+            PlainGymnasium,
+            "(observation, reward, terminated, truncated, info)",
+        ),
+    ],
+)
+def test_a_step_of_another_interface_is_named_with_what_is_allowed(adapter, make, allowed, result):
+    environment = adapter(type("Odd", (make,), {"step": lambda self, action: result})())
+    environment.reset()
+    found = "a NoneType" if result is None else f"{len(result)} values"
+    message = re.escape(f"Odd.step returned {found}; allowed is {allowed}")
+    with pytest.raises(ConfigError, match=message):
+        environment.step(np.zeros(2, np.float32))
+
+
+def test_a_reset_of_gymnasiums_in_an_environment_of_gym_is_named_as_that():
+    environment = GymEnvironment(PlainGymnasium())
+    with pytest.raises(ConfigError, match="PlainGymnasium.reset returned two values; .*gymnasium"):
+        environment.reset()
+
+
+def test_the_end_of_an_episode_without_an_info_is_a_termination():
+    class Ending(PlainGym):
+        def step(self, action):
+            return np.zeros(2), 1.0, True, None
+
+    environment = GymEnvironment(Ending())
+    environment.reset()
+    assert environment.step(np.zeros(2, np.float32)).discount == 0
+
+
+@pytest.mark.parametrize("adapter", [GymEnvironment, GymnasiumEnvironment])
+@pytest.mark.parametrize(
+    ("late", "message"),
+    [
+        ([0.0, [0.0]], "observation/arm is a list that is no array of numbers, its spec has shape"),
+        (None, "the observation is NoneType; allowed is a dict with ['arm', 'hand']"),
+        (
+            {"arm": np.zeros(2)},
+            "the observation is ['arm']; allowed is a dict with ['arm', 'hand']",
+        ),
+    ],
+)
+def test_an_observation_that_is_wrong_in_a_later_step_is_named(adapter, late, message):
+    good = {"arm": np.zeros(2), "hand": np.zeros(2)}
+    late = {**good, "arm": late} if isinstance(late, list) else late
+    base = PlainGym if adapter is GymEnvironment else PlainGymnasium
+
+    class Late(base):
+        observation_space = gym.spaces.Dict({"arm": SPACE, "hand": SPACE})
+
+        def reset(self):
+            return (good, {}) if base is PlainGymnasium else good
+
+        def step(self, action):
+            return (late, *super().step(action)[1:])
+
+    environment = adapter(Late())
+    environment.reset()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        environment.step(np.zeros(2, np.float32))

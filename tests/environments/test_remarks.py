@@ -135,16 +135,36 @@ def test_an_image_that_would_be_a_vector_is_said(spec, shown):
         assert remarks.remarks_on(environment, takes_vectors=True) == []
 
 
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        (array([4, 96, 90, 3], np.uint8), "uint8 [4, 96, 90, 3]"),  # FrameStackObservation
+        (array([4, 3, 84, 84]), "float32 [4, 3, 84, 84]"),
+        (array([4, 84, 84, 1], np.int32), "int32 [4, 84, 84, 1]"),
+    ],
+)
+def test_frames_of_a_wrapper_that_would_be_a_vector_are_said(spec, shown):
+    (remark,) = remarks.remarks_on(observing({"eye": spec}), takes_vectors=True)
+    assert remark.shown == f"IMAGES TAKEN FOR A VECTOR? observation/eye, {shown}"
+    assert f"a vector of {np.prod(spec.shape):,} numbers" in remark.text
+    assert (
+        "set frame_stack = 4 in TrainParams; if it is a vector, set image_layouts" in remark.advice
+    )
+    environment = ImageLayouts(observing({"eye": spec}), {"eye": "vector"})
+    assert remarks.remarks_on(environment, takes_vectors=True) == []
+
+
 def test_images_of_booleans_are_said():
     spec = array_spec.BoundedArraySpec([10, 10, 4], np.uint8, 0, 1)  # as of a bool Box
     (remark,) = remarks.remarks_on(observing(spec), takes_vectors=True)
     assert remark.shown == "IMAGE OF ZEROS AND ONES: observation, uint8 [10, 10, 4]"
 
 
-def test_colors_of_floats_from_0_to_255_are_said():
-    spec = array_spec.BoundedArraySpec([84, 84, 3], np.float32, 0, 255)
+@pytest.mark.parametrize("dtype", ["float32", "uint16"])
+def test_colors_from_0_to_255_that_are_not_of_uint8_are_said(dtype):
+    spec = array_spec.BoundedArraySpec([84, 84, 3], np.dtype(dtype), 0, 255, "observation.HWC")
     (remark,) = remarks.remarks_on(observing(spec), takes_vectors=True)
-    assert remark.shown == "IMAGE OF LARGE NUMBERS: observation, float32 [84, 84, 3]"
+    assert remark.shown == f"IMAGE OF LARGE NUMBERS: observation, {dtype} [84, 84, 3]"
     assert "as_images.AsImages(environment)" in remark.advice
     for low, high in ((0, 1), (-1, 1), (-np.inf, np.inf)):
         spec = array_spec.BoundedArraySpec([84, 84, 3], np.float32, low, high)
@@ -156,7 +176,8 @@ def test_colors_of_floats_from_0_to_255_are_said():
     [
         array([84, 84, 3], np.uint8), array([84, 84], np.uint8),
         array([3, 84, 84]), array([7056]), array([50, 3]), array([2, 3], np.uint8),
-        array([10, 10, 3]), array([30, 30, 30]), array([84, 3, 84]), array([5, 84, 84, 3]),
+        array([10, 10, 3]), array([30, 30, 30]), array([84, 3, 84]), array([5, 8, 8, 3]),
+        array([30, 84, 84, 3]), array([5, 84, 84, 3], bool), array([2, 5, 84, 84, 3]),
         array([], np.int64), array([40, 40], bool),
     ],
 )  # fmt: skip

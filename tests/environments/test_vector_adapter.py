@@ -171,3 +171,64 @@ def test_an_environment_that_does_not_say_how_it_resets_is_refused():
     vector.metadata = {}
     with pytest.raises(ConfigError, match="'autoreset_mode'] is None; allowed is"):
         GymnasiumVectorEnvironment(vector, 0)
+
+
+class OwnVector(gymnasium.vector.VectorEnv):
+    """Two environments, of which each third step is an end; `change` edits what a step returns."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    num_envs = 2
+    single_observation_space = TapeEnv.observation_space
+    single_action_space = TapeEnv.action_space
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2, 3), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (2, 1), np.float32)
+
+    def __init__(self, change):
+        self._change, self._num_steps = change, 0
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros((2, 3), np.float32), {}
+
+    def step(self, actions):
+        self._num_steps += 1
+        is_end = np.full(2, self._num_steps % 3 == 0)
+        infos = {"final_obs": np.ones((2, 3)), "_final_obs": is_end}
+        result = [np.zeros((2, 3)), np.ones(2), is_end, np.zeros(2, bool), infos]
+        return self._change(result) or tuple(result)
+
+
+def without_end(result):
+    result[4] = {"final_observation": np.ones((2, 3)), "_final_observation": result[2]}
+
+
+def with_one_reward(result):
+    result[1] = 1.0
+
+
+def with_one_termination(result):
+    result[2] = result[2][:1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            without_end,
+            "OwnVector.step ended the episode of environment 0 without its last observat",
+        ),
+        (with_one_reward, r"returned rewards of shape \[\]; allowed is one for each of its 2 env"),
+        (with_one_termination, r"OwnVector.step returned terminations of shape \[1\]; allowed is"),
+        (
+            lambda result: tuple(result[:4]),
+            r"returned 4 values; allowed is \(observations, rewards",
+        ),
+        (
+            lambda result: "done",
+            r"OwnVector.step returned a str; allowed is \(observations, rewards",
+        ),
+    ],
+)
+def test_a_vector_environment_that_returns_something_else_is_told_what(change, message):
+    adapter = GymnasiumVectorEnvironment(OwnVector(change), 0)
+    with pytest.raises((ConfigError, EnvironmentFailure), match=message):
+        run(side_by_side(adapter, lambda *_: True), adapter, num_ticks=3)

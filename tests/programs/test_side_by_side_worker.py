@@ -4,13 +4,15 @@ import itertools
 import types
 
 import pytest
-from replay_fakes import EpisodeStepEnv, Stop
+from parallel_fakes import ParallelWorld
+from replay_fakes import EpisodeStepEnv, SleepingWatchdog, Stop
 from worker_fakes import (
     NUM_ITER,
     FailingEnv,
     FakeAdder,
     FakeReader,
     FakeTickets,
+    TapePolicies,
     advance,
     iterations_evaluated,
     make_run,
@@ -22,7 +24,11 @@ from worker_fakes import (
 from tfagents_system import worker_base
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.state.reports import Phase, read_report
+from tfagents_system.environments.pettingzoo_adapter import ParallelEnvironment
+from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.policies.acting import RandomPolicy
+from tfagents_system.policies.newest_policies import NewestPolicies
+from tfagents_system.side_by_side_worker import SideBySideWorker
 
 
 def environments_of(*lengths):
@@ -169,6 +175,53 @@ def test_a_failure_of_one_slot_ends_only_its_episode(tmp_path):
     report = read_report(run.paths, "worker_0")
     assert (report.env_failures, adder.num_added) == (1, failing.num_steps + working.num_steps)
     assert {int(row["length"]) for row in rows_of(run, "collect")} == {3}
+
+
+def make_worker_of_agents(run, adder, reader, world, num_agents):
+    """Returns a worker whose slots are the agents of a world."""
+    environment = ParallelEnvironment(world, 1)
+    replaceable = ReplaceableEnvironment(environment, lambda _: environment, SleepingWatchdog())
+    worker = make_worker(run, adder, reader, others=environments_of(*[3] * (num_agents - 1)))
+    environments = worker._environments._replace(collect=replaceable, others=[])
+    policies = TapePolicies(collect=RandomPolicy(environment.action_spec(), 0))
+    return SideBySideWorker(
+        run, environments, NewestPolicies(policies, reader), worker._experience, worker._records,
+        should_stop=lambda: False, tickets=None, keep_best=lambda version: None,
+    )  # fmt: skip
+
+
+def test_a_worker_parks_after_five_failures_in_a_row_of_its_simulator(tmp_path):
+    class Broken(ParallelWorld):
+        def step(self, actions):
+            raise RuntimeError("the motor is gone")
+
+    reader, world = FakeReader(), Broken(num_agents=4)
+    reader.publish_iteration(0)
+    worker = make_worker_of_agents(make_run(tmp_path), FakeAdder(), reader, world, 4)
+    with pytest.raises(EnvironmentFailure, match=r"gone.*\(failure 5 of this environment\)"):
+        worker.run(no_fill, None)
+    assert worker_base.MAX_FAILURES_IN_A_ROW == 5
+
+
+def test_the_action_of_one_agent_that_cannot_be_ends_the_episodes_of_its_simulator(tmp_path):
+    class TakenOver(ParallelWorld):
+        num_steps = 0
+
+        def step(self, actions):
+            results = super().step(actions)
+            self.num_steps += 1
+            if self.num_steps == 2:
+                results[4]["walker_0"]["action"] = [7.0]  # bounds are -1 and 1
+            return results
+
+    run, reader = make_run(tmp_path), FakeReader()
+    adder = FakeAdder(advance(reader))
+    worker = make_worker_of_agents(run, adder, reader, TakenOver(3, ends=0.0, limit=3), 3)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    report = read_report(run.paths, "worker_0")
+    assert report.env_failures == 1 and "info['action']" in report.failure
+    assert adder.ended[:4] == [0, 0, 1, 2]  # at once, and as one of its simulator
+    assert adder.slots[:5] == [0, 1, 2] + [1, 2]  # the step of slot 0 has an unknown action
 
 
 def test_a_worker_parks_after_as_many_failures_in_a_row_of_each_slot(tmp_path):

@@ -12,11 +12,13 @@ from replay_fakes import UNLIMITED, EpisodeStepEnv, all_items, codec_of, serving
 from reverb.cc import schema_pb2
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.agents.batch import make_batch
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.process.ports import free_port
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import SampleReader, step_codec
+from tfagents_system.data.transition import Transition
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
 from tfagents_system.services import chunks
@@ -212,6 +214,24 @@ def test_the_last_step_of_an_episode_is_in_as_many_sequences_as_those_before(num
     steps = sequences.observation[sequences.step_type != LAST][:, 1].astype(int)
     # Sequences begin at step 0 at the earliest, and 19 steps before at most.
     assert np.bincount(steps).tolist() == [min(step + 1, 20) for step in range(num_steps)]
+
+
+@pytest.mark.parametrize("num_steps", [60, 21, 20, 7, 6, 5, 1])
+def test_each_sequence_has_a_step_after_its_burn_in_and_none_is_missing(num_steps):
+    environment, burn_in = EpisodeStepEnv(ends=[(num_steps, 0.0)]), 6
+    codec, layout = codec_of(environment), ItemLayout(20, is_sequence=True, burn_in=burn_in)
+    recorder = ItemRecorder()
+    collect(environment, Adder(recorder, codec, layout), num_episodes=1, horizon=num_steps)
+    items = [np.stack(column) for column in zip(*recorder.items, strict=True)]
+    sequences = SampleReader(codec, layout).unpack(items)
+    batch = make_batch(Transition(*map(tf.constant, sequences[:6]), (), ()), False, burn_in)
+    is_trained = batch.valid.numpy() == 1
+    assert is_trained.any(axis=1).all()
+    steps = sequences.observation[is_trained][:, 1].astype(int)
+    # By the sequence of the first step, and by those that begin 6 to 19 steps before, from 1 on.
+    assert np.bincount(steps, minlength=num_steps).tolist() == [
+        (step < 20) + max(0, step - 6 - max(1, step - 19) + 1) for step in range(num_steps)
+    ]
 
 
 def test_a_burst_of_sequences_has_few_items_although_padding_completes_many_at_once():

@@ -57,12 +57,14 @@ def run_episode(
       numbers: Reads the info of each env step, if it wants any number.
 
     Raises:
-      NotFiniteError: If an observation or action is not finite, before it is used; or if a reward
-        or the last discount is not a number.
+      NotFiniteError: If an observation or action is not finite, before it is used; if a policy
+        cannot act on the shape of an observation; or if a reward or the last discount is not a
+        number.
     """
     enter: Callable[[str], object] = timer.enter if timer else _unmeasured
     enter("env step")
     time_step = own_arrays.reset(environment)
+    first = time_step.observation
     state = policy.initial_state()
     episode_return = 0.0
     if numbers:
@@ -70,7 +72,11 @@ def run_episode(
     for length in range(1, horizon + 1):
         enter("acting")
         own_arrays.check_finite(time_step.observation, "observation", length - 1)
-        action, state = policy.action(time_step, state)
+        try:
+            action, state = policy.action(time_step, state)
+        except Exception:
+            own_arrays.check_shapes(time_step.observation, first, length - 1)
+            raise
         own_arrays.check_finite(action, "action", length)
         enter("env step")
         next_time_step = own_arrays.step(environment, action)

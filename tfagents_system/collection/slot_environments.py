@@ -3,21 +3,52 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tf_agents.environments import wrappers
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.rollouts import LAST
 from tfagents_system.collection.side_by_side import Answer
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.environments import own_arrays
-from tfagents_system.environments.guest_environment import as_made
+from tfagents_system.environments.guest_environment import as_made, owner_of
+from tfagents_system.environments.layers import py_layers
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.environments.slot_simulator import SlotSimulator
 
+# What a wrapper changes the time steps, or their specs, by.
+_OF_STEPS = ("reset", "step", "_reset", "_step", "observation_spec", "action_spec")
+
 
 def num_slots_of(environment: Any) -> int:
-    """Returns the number of slots of an environment; may start a simulator."""
+    """Returns the number of slots of an environment; may start a simulator.
+
+    Raises:
+      ConfigError: If there are several, and a wrapper of the user's does not see their steps.
+    """
     made = as_made(environment)
-    return made.num_slots if isinstance(made, SlotSimulator) else 1
+    simulators = [layer for layer in py_layers(made) if isinstance(layer, SlotSimulator)]
+    if not simulators:
+        return 1
+    num_slots: int = simulators[-1].num_slots
+    if num_slots > 1:
+        _check_wrappers(made, num_slots)
+    return num_slots
+
+
+def _check_wrappers(made: Any, num_slots: int) -> None:
+    """Raises ConfigError for a wrapper that passes the calls for slots on, and changes others."""
+    plain = wrappers.PyEnvironmentBaseWrapper
+    for layer in py_layers(made):
+        if hasattr(type(layer), "step_slots"):
+            return
+        if any(getattr(type(layer), name) is not getattr(plain, name) for name in _OF_STEPS):
+            raise ConfigError(
+                f"env_ctor returns a {type(layer).__name__} around an environment with {num_slots} "
+                "environments or agents, whose steps it would not change; allowed is a wrapper of "
+                "a single one. Wrap each environment before they become a vector, or the parallel "
+                "environment itself."
+            )
 
 
 class EnvironmentList:
@@ -99,12 +130,15 @@ class SimulatorSlots:
         return self._answers("step", lambda simulator: simulator.step_slots(own))
 
     def get_info(self, slot: int) -> Any:
-        """Returns the info of the slot's last step."""
+        """Returns the info of the slot's last step; {} once the simulator has failed."""
+        if self._failure is not None:  # while the answers of the last step are taken over
+            return {}
         return as_made(self._environment.current()).slot_info(slot)
 
     def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
         """Retires the simulator; returns its failure, which the other slots get, too."""
-        self._failure = self._environment.judge(error)
+        if self._failure is None:
+            self._failure = self._environment.judge(error)
         return self._failure
 
     def environment(self, slot: int) -> ReplaceableEnvironment:
@@ -116,7 +150,7 @@ class SimulatorSlots:
     ) -> Mapping[int, Answer]:
         def answers_of(environment: Any) -> Mapping[int, ts.TimeStep]:
             simulator = as_made(environment)
-            return GUEST.call_often(f"{type(simulator).__name__}.{call}", ask, simulator)
+            return GUEST.call_often(f"{owner_of(simulator)}.{call}", ask, simulator)
 
         try:
             if self._failure is not None:

@@ -65,6 +65,11 @@ class Environments(NamedTuple):
         """Environments for collection, also the slots of a simulator."""
         return 1 + len(self.other_observers)
 
+    @property
+    def num_environments(self) -> int:
+        """Environments for collection; a simulator with several slots is one."""
+        return 1 + len(self.others)
+
     def slots(self) -> SlotEnvironments:
         """Returns the environments for collection, whose episodes run side by side."""
         every = [self.collect, *self.others]

@@ -86,10 +86,19 @@ def channels_last(images: Any, layout: str) -> Any:
 
 def looks_like_image(spec: Any) -> bool:
     """Returns whether arrays of `spec`, which are vectors by dtype or shape, look like images."""
-    dtype, shape = tf.as_dtype(spec.dtype), tuple(spec.shape)
-    if len(shape) not in (2, 3) or not (dtype.is_floating or dtype.is_integer):
-        return False
-    if is_image(spec) or is_entities(spec) or _layout_in_name(spec):
+    return len(spec.shape) in (2, 3) and not is_image(spec) and _shows(spec, tuple(spec.shape))
+
+
+def looks_like_stack(spec: Any) -> bool:
+    """Returns whether arrays of `spec`, which are vectors, look like frames [k, ...] of images."""
+    is_short = len(spec.shape) == 4 and spec.shape[0] <= MOST_CHANNELS
+    return is_short and _shows(spec, tuple(spec.shape[1:]))
+
+
+def _shows(spec: Any, shape: Sequence[int]) -> bool:
+    """Returns whether `shape`, of arrays of `spec` or a part of these, is that of a picture."""
+    dtype = tf.as_dtype(spec.dtype)
+    if not (dtype.is_floating or dtype.is_integer) or is_entities(spec) or _layout_in_name(spec):
         return False
     *sides, channels = _channels_last_shape(shape, layout_of_shape(shape))
     return channels <= MOST_CHANNELS and min(sides) >= LEAST_CLEAR_SIDE

@@ -20,8 +20,8 @@ class ItemLayout:
     A block has the steps of up to `length` transitions, of any episodes: the last `frame_stack` +
     `n_step` - 1 rows of a block are written again as the first of the next, so that each transition
     begins one sample. A sequence has `length` transitions of one episode, the last ones padded; one
-    begins at each step. Segments overlap only by `burn_in` transitions. A single transition is a
-    sequence of one.
+    begins at each step but the last `burn_in` of an episode, of which it would train none. Segments
+    overlap only by `burn_in` transitions. A single transition is a sequence of one.
 
     A sample is a window of `window` rows of an item: two, plus the frames before them if frames are
     stacked, plus the rows after them for a return over `n_step` transitions.
@@ -31,7 +31,7 @@ class ItemLayout:
     is_sequence: bool = False
     frame_stack: int = 1  # per image observation; the stream repeats an episode's first
     is_segment: bool = False  # sequences overlap only by `burn_in`
-    burn_in: int = 0  # transitions shared with the segment before
+    burn_in: int = 0  # first transitions of a sequence, which enter no loss
     n_step: int = 1  # transitions over which a return sums rewards; more than 1 only in blocks
     num_copies: int = 0  # of each transition, with other goals; see collection/goal_relabelling.py
     goals_change: bool = False  # within a copy of an episode
@@ -53,7 +53,8 @@ class ItemLayout:
             if settings.segment_len:
                 burn_in = settings.burn_in_len
                 return cls(settings.segment_len, True, frame_stack, True, burn_in)
-            return cls(settings.recurrent_sequence_length, True, frame_stack)
+            length = settings.recurrent_sequence_length
+            return cls(length, True, frame_stack, burn_in=settings.burn_in_len)
         num_fresh, num_copies = num_fresh_samples(settings), settings.her_copies
         goals_change = num_copies > 0 and settings.her_strategy == "future"
         if num_fresh == num_replay_samples(settings):
@@ -123,12 +124,13 @@ class ItemLayout:
     def num_padding(self, num_transitions: int) -> int:
         """Returns the rows of padding after an episode of `num_transitions`.
 
-        They complete the last segment, or the sequence that begins at the last step.
+        They complete the last segment, or the sequence that trains the last step alone; that of the
+        first step always.
         """
         if not (self.is_sequence and self.pads_episodes):
             return 0
         if not self.is_segment:
-            return self.length - 1
+            return self.length - min(1 + self.burn_in, num_transitions)
         if num_transitions <= self.length:
             return self.length - num_transitions
         return (self.length - num_transitions) % self._stride

@@ -24,7 +24,7 @@ class ActionMasks(wrappers.PyEnvironmentBaseWrapper):
     """Adds the leaf `action_mask` to observations: float32 [N], 1 for each integer that is allowed.
 
     An observation that is no dict becomes {"observation": ..., "action_mask": ...}. At the last
-    step of an episode, where nothing acts any more, an empty mask becomes one of ones.
+    step of an episode, where nothing acts any more, an empty or missing mask becomes one of ones.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class ActionMasks(wrappers.PyEnvironmentBaseWrapper):
 
     def _masked(self, time_step: ts.TimeStep) -> ts.TimeStep:
         given = self._read() if self._read else time_step.observation[ACTION_MASK]
+        if given is None and time_step.is_last():  # nothing acts any more
+            given = np.zeros(self._choices.num_integers)
         where = f"at env step {self._env_step} of the episode"
         mask = checked_mask(given, self._choices, bool(time_step.is_last()), where)
         return time_step._replace(observation=with_mask(time_step.observation, mask))
@@ -118,7 +120,7 @@ def with_action_masks(environment: py_environment.PyEnvironment) -> py_environme
 
 
 def _mask_of(info: Any) -> Any:
-    return info.get(ACTION_MASK)
+    return info.get(ACTION_MASK) if isinstance(info, Mapping) else None
 
 
 def _all_layers(environment: Any) -> list[Any]:

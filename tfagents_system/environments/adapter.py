@@ -58,6 +58,11 @@ class EnvironmentAdapter(py_environment.PyEnvironment, abc.ABC):
             self.seed(seed)
 
     @property
+    def owner(self) -> str:
+        """Class name of the environment inside all wrappers, for messages."""
+        return self._owner
+
+    @property
     def gym(self) -> Any:
         """The wrapped environment, with its wrappers."""
         return self._env
@@ -161,9 +166,14 @@ def as_reward(reward: Any) -> np.float32:
     """Returns the reward as a float32 scalar.
 
     Raises:
-      ValueError: If it is an array of more than one element.
+      ValueError: If it is no number, or an array of more than one element.
     """
-    scalar: Any = np.float32(reward)  # an array, if it is one
+    if reward is None or isinstance(reward, str):  # which NumPy would take for NaN or a number
+        raise _no_reward_error(reward)
+    try:
+        scalar: Any = np.float32(reward)  # an array, if it is one
+    except (TypeError, ValueError):
+        raise _no_reward_error(reward) from None
     if not scalar.shape:
         return scalar
     if scalar.size != 1:
@@ -172,6 +182,16 @@ def as_reward(reward: Any) -> np.float32:
             "parts up in the environment or a wrapper, such as LinearReward of mo_gymnasium."
         )
     return np.float32(scalar.item())
+
+
+def _no_reward_error(reward: Any) -> ValueError:
+    return ValueError(f"the reward is a {type(reward).__name__}; allowed is one number.")
+
+
+def wrong_step_error(owner: str, result: Any, allowed: str) -> ConfigError:
+    """Returns the error for a `step` that does not return what it should, in parentheses."""
+    found = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
+    return ConfigError(f"{owner}.step returned {found}; allowed is {allowed}.")
 
 
 def no_cameras_error(owner: str, camera: str) -> ConfigError:

@@ -32,6 +32,11 @@ class AgentsEnvironment(py_environment.PyEnvironment, abc.ABC):
         self._asking: Mapping[Hashable, ts.TimeStep] = {}
 
     @property
+    def owner(self) -> str:
+        """Class name of the simulator, for messages."""
+        return type(self).__name__
+
+    @property
     @abc.abstractmethod
     def agents(self) -> Agents:
         """All agents."""

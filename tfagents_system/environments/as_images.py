@@ -86,16 +86,20 @@ def _image_cast(spec: array_spec.ArraySpec, name: str) -> Callable[[Any], Any]:
     layout = _layout_of(spec)
     if spec.dtype == np.uint8:
         return lambda leaf: _channels_last(np.asarray(leaf), layout)
-    low, high = (float(np.ravel(getattr(spec, side, np.nan))[0]) for side in ("minimum", "maximum"))
-    scale = 255 / (high - low) if np.isfinite(high - low) and abs(high) < 1e6 else 0.0
-    if not scale > 0:
+    # Each number has bounds of its own: channels may be colors and a depth.
+    low, high = (np.float64(getattr(spec, side, np.nan)) for side in ("minimum", "maximum"))
+    with np.errstate(over="ignore"):
+        is_bounded = np.isfinite(high - low) & (np.abs(high) < 1e6) & (high > low)
+    if not is_bounded.all():
         raise ConfigError(
-            f"AsImages: {name} is {np.dtype(spec.dtype)} from {low:g} to {high:g}; allowed are "
-            "finite bounds, such as Box(0, 1, (84, 84, 3)), which become 0 and 255."
+            f"AsImages: {name} is {np.dtype(spec.dtype)} from {low.min():g} to {high.max():g}; "
+            "allowed are finite bounds, the upper one larger, such as Box(0, 1, (84, 84, 3)), "
+            "which become 0 and 255."
         )
+    offset, scale = np.float32(low), np.float32(255 / (high - low))
 
     def cast(leaf: Any) -> NDArray[Any]:
-        colors = np.rint((np.asarray(leaf, np.float32) - low) * scale)
+        colors = np.rint((np.asarray(leaf, np.float32) - offset) * scale)
         if not np.isfinite(colors).all():
             raise ValueError(f"{name} is not finite")
         return _channels_last(np.clip(colors, 0, 255).astype(np.uint8), layout)

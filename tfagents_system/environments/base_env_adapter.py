@@ -35,6 +35,11 @@ class BaseEnvEnvironment(AgentsEnvironment):
         self._agents = BaseEnvAgents(env, behavior)
 
     @property
+    def owner(self) -> str:
+        """Class name of the environment object."""
+        return type(self._env).__name__
+
+    @property
     def agents(self) -> BaseEnvAgents:
         """All agents of the behavior."""
         return self._agents

@@ -59,11 +59,20 @@ def exact(values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
 def leaf_cast(spec: array_spec.ArraySpec) -> Callable[[Any], NDArray[Any]]:
     """Returns the function that copies a leaf into an array of the spec's dtype.
 
-    It raises ValueError for a number that an integer dtype cannot hold.
+    It raises ValueError for a number that an integer dtype cannot hold, and for what is no array of
+    numbers.
     """
     dtype, name = np.dtype(spec.dtype), spec.name or "observation"
+
+    def cast_floats(leaf: Any) -> NDArray[Any]:
+        try:
+            return np.array(leaf, dtype)
+        except (TypeError, ValueError):  # a text, or rows of several lengths
+            raise ValueError(f"{name} is a {type(leaf).__name__} that is no array of numbers, "
+                             f"its spec has shape {list(spec.shape)}") from None  # fmt: skip
+
     if dtype.kind not in "iu":
-        return lambda leaf: np.array(leaf, dtype)
+        return cast_floats
 
     def cast(leaf: Any) -> NDArray[Any]:
         if type(leaf) is np.ndarray and leaf.dtype == dtype:

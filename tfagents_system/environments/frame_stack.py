@@ -36,22 +36,12 @@ class FrameStack(wrappers.PyEnvironmentBaseWrapper):
                 "docs/environments.md#images."
             )
         self._num_frames = num_frames
+        self._stacked_spec = tree.map_structure(lambda leaf: _stacked(leaf, num_frames), self._spec)
         self._frames: list[collections.deque[NDArray[Any]]] = []
 
     def observation_spec(self) -> Any:
         """Returns the specs of the stacked observation."""
-
-        def stacked(spec: array_spec.ArraySpec) -> array_spec.ArraySpec:
-            if not images.is_image(spec):
-                return spec
-            layout = images.layout_of(spec)
-            frame = np.empty(spec.shape, spec.dtype)
-            shape = _joined([frame] * self._num_frames, layout).shape
-            layout = images.CHANNELS_LAST if layout == images.GRAY else layout
-            name = images.name_with_layout(spec.name, layout)
-            return array_spec.ArraySpec(shape, spec.dtype, name)
-
-        return tree.map_structure(stacked, self._spec)
+        return self._stacked_spec
 
     def _reset(self) -> ts.TimeStep:
         return self._stacked(self._env.reset())
@@ -70,6 +60,23 @@ class FrameStack(wrappers.PyEnvironmentBaseWrapper):
                 leaf = _joined(frames, images.layout_of(spec))
             joined.append(leaf)
         return time_step._replace(observation=tree.unflatten_as(self._spec, joined))
+
+
+def _stacked(spec: array_spec.ArraySpec, num_frames: int) -> array_spec.ArraySpec:
+    """Returns the spec of stacked frames of `spec`, with its bounds; no image stays as it is."""
+    if not images.is_image(spec):
+        return spec
+    layout = images.layout_of(spec)
+    of_stack = images.CHANNELS_LAST if layout == images.GRAY else layout
+    name = images.name_with_layout(spec.name, of_stack)
+
+    def joined(frame: Any) -> NDArray[Any]:
+        return _joined([np.broadcast_to(frame, spec.shape)] * num_frames, layout)
+
+    if not isinstance(spec, array_spec.BoundedArraySpec):
+        return array_spec.ArraySpec(joined(0).shape, spec.dtype, name)
+    low, high = joined(spec.minimum), joined(spec.maximum)
+    return array_spec.BoundedArraySpec(low.shape, spec.dtype, low, high, name)
 
 
 def _joined(frames: Iterable[NDArray[Any]], layout: str) -> NDArray[Any]:

@@ -3,15 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tf_agents.environments import py_environment, wrappers
 from tf_agents.trajectories import time_step as ts
 from tf_agents.typing import types
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import Process
-from tfagents_system.environments.adapter import EnvironmentAdapter
+from tfagents_system.environments.adapter import EnvironmentAdapter, as_reward
+from tfagents_system.environments.agents_environment import AgentsEnvironment
 from tfagents_system.environments.layers import py_layers
 from tfagents_system.environments.own_arrays import own
+
+_FIRST, _LAST = int(ts.StepType.FIRST), int(ts.StepType.LAST)
 
 
 class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
@@ -19,6 +24,9 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
 
     What a call raises, also SystemExit, becomes a UserCodeError; process state that it changes is
     restored (core/process/guest.py). Other attributes than those of PyEnvironment are passed on.
+
+    Episodes begin with a reset, or after their end; otherwise, a step from one to the next would be
+    learned. An array of one number is a reward.
     """
 
     def __init__(
@@ -29,18 +37,43 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         """Wraps and owns `environment`; `started` are the processes of its constructor."""
         super().__init__(environment)
         self.started = started
-        self._name = type(getattr(environment, "gym", environment)).__name__
+        self._name = owner_of(environment)
         self._step_name = f"{self._name}.step"  # made once, because a step is the hot path
         self._own_info = _own_info(environment)
 
     def _reset(self) -> ts.TimeStep:
-        return GUEST.call_often(f"{self._name}.reset", self._env.reset)
+        time_step = GUEST.call_often(f"{self._name}.reset", self._env.reset)
+        step_type = getattr(time_step, "step_type", _FIRST)
+        if step_type != _FIRST:
+            raise ConfigError(
+                f"{self._name}.reset returned a time step of step type {step_type}; allowed is "
+                "FIRST (0), as of ts.restart(observation)."
+            )
+        return time_step
 
     def _step(self, action: Any) -> ts.TimeStep:
         time_step = GUEST.call_often(self._step_name, self._env.step, action)
         if not GUEST.has_stepped:
             GUEST.note_step()
+        try:
+            is_first, reward = time_step.step_type == _FIRST, time_step.reward
+        except AttributeError:  # no time step, which ReplaceableEnvironment refuses
+            return time_step
+        if is_first:
+            self._check_begins()
+        if type(reward) is np.ndarray and reward.ndim:  # such as [1]
+            return GUEST.call_often(self._step_name, _with_number, time_step)
         return time_step
+
+    def _check_begins(self) -> None:
+        """Checks that an episode which has begun in a step follows the end of another one."""
+        before = self._current_time_step
+        if before is not None and before.step_type != _LAST:
+            raise ConfigError(
+                f"{self._step_name} began another episode (step type FIRST) before the end of the "
+                "one before, whose last observation is missing; allowed is a last time step, as of "
+                "ts.termination or ts.truncation, and then the reset."
+            )
 
     def get_info(self) -> Any:
         """Returns the info of the last step; None if the environment has none."""
@@ -98,6 +131,17 @@ def _own_info(environment: Any) -> Callable[[], Any] | None:
         if method is not wrappers.PyEnvironmentBaseWrapper.get_info:
             break
     return None
+
+
+def owner_of(environment: Any) -> str:
+    """Returns the class name of the user's environment, for messages."""
+    if isinstance(environment, (EnvironmentAdapter, AgentsEnvironment)):
+        return environment.owner
+    return type(getattr(environment, "gym", environment)).__name__
+
+
+def _with_number(time_step: ts.TimeStep) -> ts.TimeStep:
+    return time_step._replace(reward=as_reward(time_step.reward))
 
 
 class OwnActions(wrappers.PyEnvironmentBaseWrapper):

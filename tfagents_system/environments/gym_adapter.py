@@ -14,6 +14,11 @@ from tf_agents.typing import types
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import adapter, headless, rendering
 
+_NEWER = (
+    "If it has gymnasium's interface, derive it from gymnasium.Env, or return "
+    "gymnasium_adapter.GymnasiumEnvironment(env, seed=seed) from env_ctor."
+)
+
 
 class GymEnvironment(adapter.EnvironmentAdapter):
     """Adapts `reset() -> observation`, `step(action) -> (observation, reward, done, info)`.
@@ -77,13 +82,26 @@ class GymEnvironment(adapter.EnvironmentAdapter):
             seed, self._reset_seed = self._reset_seed, None
             observation = self._env.reset(seed=seed)
         self._info = {}
+        is_pair = isinstance(observation, tuple) and len(observation) == 2
+        if is_pair and not isinstance(self._observation_spec, tuple):
+            raise ConfigError(
+                f"{self._owner}.reset returned two values; that of gym 0.23 returns the "
+                f"observation alone. {_NEWER}"
+            )
         return self._first(observation)
 
     def _step(self, action: types.NestedArray) -> ts.TimeStep:
-        observation, reward, done, info = self._env.step(self._cast_action(action))
+        result = self._env.step(self._cast_action(action))
+        try:
+            observation, reward, done, info = result
+        except (TypeError, ValueError):
+            raise adapter.wrong_step_error(
+                self._owner, result, f"(observation, reward, done, info). {_NEWER[:-1]}"
+            ) from None
         self._info = info
         if done:
-            return self._last(observation, reward, not info.get("TimeLimit.truncated", False))
+            is_time_limit = isinstance(info, Mapping) and info.get("TimeLimit.truncated", False)
+            return self._last(observation, reward, not is_time_limit)
         return self._mid(observation, reward)
 
 

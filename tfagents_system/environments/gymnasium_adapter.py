@@ -80,21 +80,33 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
     def _reset(self) -> ts.TimeStep:
         seed, self._reset_seed = self._reset_seed, None
         result = self._env.reset(seed=seed) if self._takes_seed else self._env.reset()
+        observation, self._info = self._reset_results(result)
+        return self._first(observation)
+
+    def _reset_results(self, result: Any) -> tuple[Any, Any]:
+        """Returns observation and info."""
         if not (isinstance(result, tuple) and len(result) == 2):
             raise ConfigError(
                 f"{self._owner}.reset returned a {type(result).__name__}; gymnasium's returns "
                 "(observation, info). For gym's, use gym_adapter.GymEnvironment."
             )
-        observation, self._info = result
-        return self._first(observation)
+        return result
 
     def _step(self, action: types.NestedArray) -> ts.TimeStep:
-        observation, reward, terminated, truncated, self._info = self._env.step(
-            self._cast_action(action)
-        )
+        result = self._env.step(self._cast_action(action))
+        try:
+            observation, reward, terminated, truncated, self._info = result
+        except (TypeError, ValueError):
+            raise self._wrong_step(result) from None
         if terminated or truncated:
             return self._last(observation, reward, terminated)
         return self._mid(observation, reward)
+
+    def _wrong_step(self, result: Any) -> ConfigError:
+        return adapter.wrong_step_error(
+            self._owner, result, "(observation, reward, terminated, truncated, info), as "
+            "gymnasium's step returns; for gym's four values, use gym_adapter.GymEnvironment",
+        )  # fmt: skip
 
 
 def load(

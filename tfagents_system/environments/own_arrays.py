@@ -24,7 +24,7 @@ class Environment(Protocol):
 
 
 class NotFiniteError(ConfigError):
-    """An observation or action has NaN or infinity, or a number is missing.
+    """An observation or action has NaN, infinity or a wrong shape, or a number is missing.
 
     The message tells which, and when.
     """
@@ -81,6 +81,23 @@ def check_finite(nest: Any, name: str, env_step: int) -> None:
             leaf_name = "/".join(map(str, (name, *path)))
             raise NotFiniteError(
                 f"{leaf_name} is not finite at env step {env_step} of the episode."
+            )
+
+
+def check_shapes(observation: Any, first: Any, env_step: int) -> None:
+    """Compares the shapes of an observation with those of the first one of its episode.
+
+    Raises:
+      NotFiniteError: If one differs; the message names the leaf.
+    """
+    now = {path: np.shape(leaf) for path, leaf in tree.flatten_with_path(observation)}
+    for path, leaf in tree.flatten_with_path(first):
+        if now.get(path) != np.shape(leaf):
+            name = "/".join(map(str, ("observation", *path)))
+            found = f"has shape {list(now[path])}" if path in now else "is missing"
+            raise NotFiniteError(
+                f"{name} {found} at env step {env_step} of the episode; at its reset it had "
+                f"{list(np.shape(leaf))}."
             )
 
 

@@ -1,7 +1,7 @@
 """The agents of a parallel environment of PettingZoo."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -78,21 +78,29 @@ class ParallelAgents:
         """Takes a step; `actions` are those of all agents that have asked.
 
         Raises:
-          ValueError: If an agent that acts leaves without a last observation.
+          ValueError: If an agent that acts gets no reward, or leaves without an end.
+          ConfigError: If the environment does not return five dicts.
         """
         chosen = {agent: self._cast_action(action) for (agent, _), action in actions.items()}
-        observations, rewards, terminations, truncations, infos = self._env.step(chosen)
+        before = set(self._env.agents)
+        observations, rewards, terminations, truncations, infos = self._step(chosen)
         asking: dict[_Id, ts.TimeStep] = {}
         ended: dict[_Id, ts.TimeStep] = {}
         for agent, observation in observations.items():
             is_terminal = bool(terminations.get(agent, False))
             is_last = is_terminal or bool(truncations.get(agent, False))
             if agent not in self._living:
-                if not is_last:  # one that ends before it has acted has no transition
+                # One that ends before it has acted has no transition, nor has one that is gone.
+                if not is_last and agent in self._env.agents:
                     first = self._first(agent, observation, infos)
                     asking[self._begin(agent)] = ts.restart(first)
                 continue
             each = (agent, self._living[agent])
+            if agent not in rewards:
+                raise ValueError(
+                    f"{self._owner}.step returned no reward of agent {agent!r}; a parallel "
+                    "environment returns one for each agent that has acted"
+                )
             reward = adapter.as_reward(rewards[agent])
             shown = self._observe(agent, observation, infos, is_last)
             if is_last:
@@ -101,7 +109,7 @@ class ParallelAgents:
                 del self._living[agent]
             else:
                 asking[each] = ts.TimeStep(_MID, reward, CONTINUES, shown)
-        self._check_left(observations)
+        self._check_left(before, observations)
         self.infos = {each: infos.get(each[0], {}) for each in [*asking, *ended]}
         return AgentSteps(asking, ended)
 
@@ -159,13 +167,30 @@ class ParallelAgents:
         given = self._read_mask(observation, infos.get(agent, {}))
         return with_mask(shown, checked_mask(given, self._choices, is_last, f"of agent {agent!r}"))
 
-    def _check_left(self, observations: Mapping[Any, Any]) -> None:
-        for agent in self._living.keys() - observations.keys():
-            if agent not in self._env.agents:
+    def _step(self, actions: Mapping[Any, Any]) -> Sequence[Mapping[Any, Any]]:
+        result = self._env.step(actions)
+        is_five = isinstance(result, tuple) and len(result) == 5
+        if not (is_five and all(isinstance(part, Mapping) for part in result)):
+            raise adapter.wrong_step_error(
+                self._owner, result, "(observations, rewards, terminations, truncations, infos), "
+                "five dicts by agent",
+            )  # fmt: skip
+        return result
+
+    def _check_left(self, before: Set[Any], observations: Mapping[Any, Any]) -> None:
+        """Raises ValueError if an agent has left `agents`, which were `before`, without an end."""
+        for agent in self._living.keys() - set(self._env.agents):
+            if agent not in observations:
                 raise ValueError(
                     f"agent {agent!r} of {self._owner} has left without a last observation; a "
                     "parallel environment returns one in the step that ends the agent, with its "
                     "termination or truncation"
+                )
+            if agent in before:
+                raise ValueError(
+                    f"agent {agent!r} has left `agents` of {self._owner}, but neither its "
+                    "termination nor its truncation is True; allowed is True for one of them in "
+                    "the step that ends the agent"
                 )
 
 

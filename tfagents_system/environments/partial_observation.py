@@ -19,6 +19,7 @@ from tf_agents.environments import py_environment, wrappers
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.action_masks import ACTION_MASK, has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.environments.own_arrays import own
@@ -198,7 +199,7 @@ class ObservationStack(_ObservationWrapper):
 class ObservationDropout(_ObservationWrapper):
     """Sets observations to zero at random.
 
-    Each one independently, including the first of an episode.
+    Each one independently, including the first of an episode. A mask of actions stays.
     """
 
     def __init__(
@@ -230,9 +231,13 @@ class ObservationDropout(_ObservationWrapper):
         return self._env.seed(seed)
 
     def _observe(self, time_step: ts.TimeStep, action: Any) -> Any:
-        if self._random.random() < self._probability:
-            return tree.map_structure(np.zeros_like, time_step.observation)
-        return time_step.observation
+        observation = time_step.observation
+        if self._random.random() >= self._probability:
+            return observation
+        nothing = tree.map_structure(np.zeros_like, observation)
+        if has_mask(observation):  # one of zeros would allow no action
+            nothing = {**nothing, ACTION_MASK: observation[ACTION_MASK]}
+        return nothing
 
 
 def _generator(seed: int | None) -> np.random.Generator:

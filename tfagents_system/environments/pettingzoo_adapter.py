@@ -43,6 +43,11 @@ class ParallelEnvironment(AgentsEnvironment):
         self._is_closed = False
 
     @property
+    def owner(self) -> str:
+        """Class name of the environment inside all wrappers."""
+        return self._owner
+
+    @property
     def agents(self) -> ParallelAgents:
         """All agents."""
         return self._agents

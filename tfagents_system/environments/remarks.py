@@ -18,7 +18,7 @@ from tfagents_system.environments.renamed_specs import array_name
 _ATTRIBUTE = re.compile(r"(^|_)(rms|mean_?std)$|running_?(mean|std|var|stat|norm)", re.IGNORECASE)
 _CLASS = re.compile(r"Running(Mean|Std|Var|Stat|Norm)|MeanStd$|Welford")
 
-LARGEST_COLOR = 10  # of floats; most are within -1 and 1
+LARGEST_COLOR = 10  # of other types than uint8; most are within -1 and 1
 NO_BOUND = 1e6  # larger bounds only say that there is none
 
 
@@ -107,6 +107,15 @@ def _doubtful_images(environment: Any) -> Iterator[Remark]:
                 f"If it is an image, set image_layouts = {{{name!r}: {layout!r}}}; if it is none, "
                 f"{{{name!r}: {images.VECTOR!r}}}: docs/environments.md#images.",
             )
+        elif images.looks_like_stack(spec):
+            yield Remark(
+                "images",
+                f"IMAGES TAKEN FOR A VECTOR? {shown}",
+                f"{shown} is taken for a vector of {math.prod(spec.shape):,} numbers.",
+                f"If it is {spec.shape[0]} frames of a wrapper, leave that out and set frame_stack "
+                f"= {spec.shape[0]} in TrainParams; if it is a vector, set image_layouts = "
+                f"{{{name!r}: {images.VECTOR!r}}}: docs/environments.md#images.",
+            )
         elif images.is_image(spec) and spec.dtype.kind == "u" and _is_of_booleans(spec):
             yield Remark(
                 "images",
@@ -115,12 +124,12 @@ def _doubtful_images(environment: Any) -> Iterator[Remark]:
                 "divide images of uint8 by 255, so that its numbers almost vanish.",
                 "Return it as float32, in a wrapper or in env_ctor of TrainParams.",
             )
-        elif images.is_image(spec) and spec.dtype.kind == "f" and _has_large_bound(spec):
+        elif images.is_image(spec) and spec.dtype != np.uint8 and _has_large_bound(spec):
             yield Remark(
                 "images",
                 f"IMAGE OF LARGE NUMBERS: {shown}",
-                f"{shown} is an image of floats, whose values networks take as they are; the "
-                f"bounds of its spec are beyond {LARGEST_COLOR}.",
+                f"{shown} is an image whose values networks take as they are, because it is not of "
+                f"uint8; the bounds of its spec are beyond {LARGEST_COLOR}.",
                 "If its colors are from 0 to 255, give it as uint8, or return "
                 "as_images.AsImages(environment) in env_ctor: docs/environments.md#images.",
             )

@@ -66,11 +66,22 @@ def observation_cast(spec: types.NestedArraySpec) -> Callable[[Any], types.Neste
 
     It copies because some environments return the same buffer at each step; observation and next
     observation of a transition would then silently be equal. It raises ValueError for a number
-    that an integer dtype cannot hold.
+    that an integer dtype cannot hold, and for a part that is missing.
     """
     if isinstance(spec, dict):
         casts = {key: observation_cast(child) for key, child in spec.items()}
-        return lambda observation: {key: cast(observation[key]) for key, cast in casts.items()}
+
+        def cast_parts(observation: Any) -> types.NestedArray:
+            try:
+                return {key: cast(observation[key]) for key, cast in casts.items()}
+            except (KeyError, TypeError, IndexError):
+                is_dict = isinstance(observation, Mapping)
+                found = sorted(observation) if is_dict else type(observation).__name__
+                raise ValueError(
+                    f"the observation is {found}; allowed is a dict with {sorted(casts)}"
+                ) from None
+
+        return cast_parts
     if isinstance(spec, tuple):
         parts = [observation_cast(child) for child in spec]
         return lambda observation: tuple(

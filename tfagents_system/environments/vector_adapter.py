@@ -8,6 +8,7 @@ import tree
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.adapter import wrong_step_error
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 
 
@@ -78,7 +79,9 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
         ]
         space = self._vector.single_action_space
         batch = utils.concatenate(space, every, utils.create_empty_array(space, self.num_slots))
-        observations, rewards, terminated, truncated, infos = self._vector.step(batch)
+        observations, rewards, terminated, truncated, infos = self._results(
+            self._vector.step(batch)
+        )
         answers = {}
         for slot, observation in enumerate(self._apart(observations)):
             if self._mode == "NextStep" and slot in self._ended:
@@ -95,9 +98,32 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
                 self._ended[slot] = observation
                 if self._mode == "SameStep":
                     self._infos[slot] = info.get("final_info", {})
-                    observation = info["final_obs"]
+                    observation = self._final_observation(info, slot)
                 answers[slot] = self._last(observation, reward, bool(terminated[slot]))
         return answers
+
+    def _results(self, result: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Returns the results of the vector's `step`, each with an entry for each environment."""
+        if not (isinstance(result, tuple) and len(result) == 5):
+            raise wrong_step_error(
+                self._owner, result, "(observations, rewards, terminations, truncations, infos)"
+            )
+        for name, part in zip(("rewards", "terminations", "truncations"), result[1:4], strict=True):
+            if (shape := np.shape(part))[:1] != (self.num_slots,):
+                raise ConfigError(
+                    f"{self._owner}.step returned {name} of shape {list(shape)}; allowed is one "
+                    f"for each of its {self.num_slots} environments."
+                )
+        return result
+
+    def _final_observation(self, info: Mapping[str, Any], slot: int) -> Any:
+        if "final_obs" not in info:
+            raise ConfigError(
+                f"{self._owner}.step ended the episode of environment {slot} without its last "
+                "observation, which with AutoresetMode.SAME_STEP is infos['final_obs'], where "
+                "infos['_final_obs'] is True (gymnasium before 1.1 called it final_observation)."
+            )
+        return info["final_obs"]
 
     def slot_info(self, slot: int) -> Any:
         """Returns the info of a slot's last step."""
@@ -119,7 +145,7 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
 
     def _reset_all(self) -> dict[int, ts.TimeStep]:
         seed, self._reset_seed = self._reset_seed, None
-        observations, infos = self._vector.reset(seed=seed)
+        observations, infos = self._reset_results(self._vector.reset(seed=seed))
         self._has_begun = True
         return self._firsts(observations, infos, range(self.num_slots))
 

@@ -66,9 +66,14 @@ def failure_of(what: str, error: BaseException) -> BaseException:
 
 
 def place_of(error: BaseException) -> tuple[str, int] | None:
-    """Returns file and line of the innermost frame outside our code and known libraries."""
+    """Returns file and line of the innermost frame outside our code and known libraries.
+
+    None if there is none and our code has raised, because of what user code has returned.
+    """
     frames = [(frame.filename, frame.lineno or 0) for frame in _frames(error)]
     theirs = [frame for frame in frames if not _is_library(frame[0])]
+    if not theirs and frames and _is_ours(frames[-1][0]):
+        return None
     others = [frame for frame in frames if not _is_ours(frame[0])]
     found = theirs or others or frames
     return found[-1] if found else None
