@@ -57,7 +57,7 @@ def nothing_left():
     """Disarms a test's watchdog, which would end this process later, and forgets its run."""
     yield
     faulthandler.cancel_dump_traceback_later()
-    FIRST_EPISODE.of(None)
+    FIRST_EPISODE.set_run(None)
 
 
 @pytest.fixture(autouse=True)

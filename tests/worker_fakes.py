@@ -4,7 +4,10 @@ import collections
 
 from replay_fakes import EpisodeStepEnv, SleepingWatchdog, TinyParams
 
+from tfagents_system.collection.experience import Experience
 from tfagents_system.collection.info_numbers import InfoNumbers
+from tfagents_system.collection.newest_policies import NewestPolicies
+from tfagents_system.collection.side_by_side_worker import SideBySideWorker
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.collection.worker_environments import Environments
 from tfagents_system.collection.worker_records import WorkerRecords
@@ -14,10 +17,7 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.environments.replaceable import ReplaceableEnvironment
 from tfagents_system.films.camera import Camera
 from tfagents_system.policies.acting import RandomPolicy
-from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.versions import PolicyVersion
-from tfagents_system.side_by_side_worker import SideBySideWorker
-from tfagents_system.worker_experience import Experience
 from tfagents_system.workers import Worker
 
 NUM_ITER, STEPS_PER_ITER = 20, 10

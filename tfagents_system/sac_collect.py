@@ -23,7 +23,12 @@ import tensorflow as tf
 from tfagents_system.assembly import Assembly, assemble
 from tfagents_system.collection import environment_rules
 from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
+from tfagents_system.collection.evaluating_worker import EvaluatingWorker
+from tfagents_system.collection.experience import Experience
 from tfagents_system.collection.goal_relabelling import GoalRelabelling
+from tfagents_system.collection.lock_step_worker import LockStepWorker
+from tfagents_system.collection.newest_policies import NewestPolicies
+from tfagents_system.collection.side_by_side_worker import SideBySideWorker
 from tfagents_system.collection.worker_environments import make_environments
 from tfagents_system.collection.worker_records import WorkerRecords
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, ConfigError
@@ -40,10 +45,7 @@ from tfagents_system.core.state.running import is_finished
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.remarks import remarks_on
-from tfagents_system.evaluating_worker import EvaluatingWorker
-from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
-from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.policies.numpy_policies import generators
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.checkpoint_watch import CheckpointWatch
@@ -56,8 +58,6 @@ from tfagents_system.services.signatures import check_columns
 from tfagents_system.services.table_info import table_signature
 from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.variables import VariableReader
-from tfagents_system.side_by_side_worker import SideBySideWorker
-from tfagents_system.worker_experience import Experience
 from tfagents_system.workers import Worker
 
 T = TypeVar("T")

@@ -35,23 +35,23 @@ from tfagents_system.core.state.run_spec import RunSpec
 from tfagents_system.core.state.saved_training import unsaved_before
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.kernels.arithmetic import explain, this_host
-from tfagents_system.learner_data import LearnerData, learner_data
-from tfagents_system.learner_demonstrations import HeldDemonstrations, hold_demonstrations
-from tfagents_system.learner_publications import Publications
-from tfagents_system.learner_records import LearnerRecords
 from tfagents_system.learning.checkpoints import Checkpointer
 from tfagents_system.learning.divergence import DivergedError, removes_cause
 from tfagents_system.learning.early_end import EarlyEnd
+from tfagents_system.learning.held_demonstrations import HeldDemonstrations, hold_demonstrations
 from tfagents_system.learning.initial_weights import initialize
 from tfagents_system.learning.last_save import STOP_TIMEOUT_SECS, LastSave
 from tfagents_system.learning.learner import Learner
+from tfagents_system.learning.learner_records import LearnerRecords
 from tfagents_system.learning.policy_export import PolicyExporter
+from tfagents_system.learning.publications import Publications
+from tfagents_system.learning.run_data import LearnerData, learner_data
 from tfagents_system.records.run_history import training_secs_so_far
 from tfagents_system.services.replay import ReplaySnapshots
 
 
 class Training:
-    """The learner program's parts and its loop.
+    """Builds the learner's parts and runs its training loop.
 
     After each call of the learner, which lasts at most until the end of the iteration, it publishes
     the policy and writes what is due: summaries, a checkpoint.

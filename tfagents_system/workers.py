@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tfagents_system.collection.worker_base import WorkerBase
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.state.reports import Phase
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.policies.acting import SlotPolicy
-from tfagents_system.worker_base import WorkerBase
 
 VARIABLES_TIMEOUT_SECS = 600.0
 

@@ -20,7 +20,7 @@ from tfagents_system.core.programs.params_loader import load_run
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.link.hosts import Link, listen
 from tfagents_system.launch.link.relay import write_core_end
-from tfagents_system.learner_data import sampled_data
+from tfagents_system.learning.run_data import sampled_data
 
 
 def start_relay(paths: ExperimentPaths, folder: pathlib.Path, port: int) -> subprocess.Popen:

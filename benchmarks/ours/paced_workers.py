@@ -19,11 +19,11 @@ from tf_agents.trajectories import time_step as ts
 from benchmarks import program
 from benchmarks.environments import FreeEnv, SleepingEnv
 from tfagents_system.assembly import assemble_apart
+from tfagents_system.collection.newest_policies import PULL_TIMEOUT_SECS
 from tfagents_system.core.programs.command_line import AtLeast
 from tfagents_system.core.programs.params_loader import load_run
 from tfagents_system.core.state.reports import Phase
 from tfagents_system.core.state.status_reporter import StatusReporter
-from tfagents_system.policies.newest_policies import PULL_TIMEOUT_SECS
 from tfagents_system.sac_collect import VARIABLES_PERIOD_SECS
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.variables import VariableReader

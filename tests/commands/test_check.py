@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from tf_agents.specs import array_spec
 
-from tfagents_system import learner_demonstrations
 from tfagents_system.collection import rollouts
 from tfagents_system.commands import environment_check, learning_check
 from tfagents_system.commands.check import check
@@ -34,6 +33,7 @@ from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.demonstrations.recorder import Recorder
 from tfagents_system.environments import own_arrays
 from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.learning import held_demonstrations
 
 PARAMS = """
 import numpy as np
@@ -333,7 +333,7 @@ def test_demonstrations_that_need_too_much_memory_are_wrong(tmp_path, capsys, mo
     recorder = Recorder(tmp_path / "demos")
     recorder.reset(np.zeros(1))
     recorder.step([0.5], np.ones(1), 1.0, True, False)
-    monkeypatch.setattr(learner_demonstrations, "MAX_BYTES", 10)
+    monkeypatch.setattr(held_demonstrations, "MAX_BYTES", 10)
     code, rows = checked(tmp_path, capsys, demonstrations="demos")
     assert (code, rows["demonstrations"][0]) == (78, "WRONG")
     assert re.match(r"ConfigError: The demonstrations need \d+ bytes", rows["demonstrations"][1])

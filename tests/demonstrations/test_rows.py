@@ -17,7 +17,7 @@ from tfagents_system.demonstrations.files import read_demonstrations
 from tfagents_system.demonstrations.recorder import Recorder
 from tfagents_system.demonstrations.rows import rows_of
 from tfagents_system.environments.time_left import TimeLeft
-from tfagents_system.learner_demonstrations import held_rows
+from tfagents_system.learning.held_demonstrations import held_rows
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import EXPERIENCE_TABLE

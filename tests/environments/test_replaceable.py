@@ -141,7 +141,7 @@ def first_episode(tmp_path):
     """That of a run which begins."""
     paths = ExperimentPaths(tmp_path)
     paths.running.mkdir()
-    FIRST_EPISODE.of(paths)
+    FIRST_EPISODE.set_run(paths)
     return FIRST_EPISODE
 
 

@@ -14,8 +14,8 @@ from worker_fakes import (
     rows_of,
 )
 
+from tfagents_system.collection.lock_step_worker import LockStepWorker
 from tfagents_system.core.errors import EXIT_FINISHED
-from tfagents_system.lock_step_worker import LockStepWorker
 from tfagents_system.policies.acting import RandomPolicy
 
 

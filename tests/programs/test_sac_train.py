@@ -13,7 +13,7 @@ from records.test_event_log import events
 from replay_fakes import EpisodeStepEnv, TinyParams, codec_of, make_experiment, serving
 from small_disk import small_disk
 
-from tfagents_system import assembly, learner_data, sac_train
+from tfagents_system import assembly, sac_train
 from tfagents_system.agents.agent import ActorCriticAgent
 from tfagents_system.collection.rollouts import run_episode
 from tfagents_system.core.errors import (
@@ -34,7 +34,7 @@ from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.core.state.running import begin_run
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.kernels.arithmetic import resolve, this_host
-from tfagents_system.learning import last_save, learner
+from tfagents_system.learning import last_save, learner, run_data
 from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.records import event_log
@@ -64,7 +64,7 @@ def quick(monkeypatch):
         monkeypatch.setattr(
             tf.config.threading, f"set_{kind}_op_parallelism_threads", lambda number: None
         )
-    monkeypatch.setattr(learner_data, "DATA_TIMEOUT_SECS", 0.3)
+    monkeypatch.setattr(run_data, "DATA_TIMEOUT_SECS", 0.3)
 
 
 @pytest.fixture

@@ -21,14 +21,14 @@ from worker_fakes import (
     rows_of,
 )
 
-from tfagents_system import worker_base
+from tfagents_system.collection import worker_base
+from tfagents_system.collection.newest_policies import NewestPolicies
+from tfagents_system.collection.side_by_side_worker import SideBySideWorker
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.environments.pettingzoo_adapter import ParallelEnvironment
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.policies.acting import RandomPolicy
-from tfagents_system.policies.newest_policies import NewestPolicies
-from tfagents_system.side_by_side_worker import SideBySideWorker
 
 
 def environments_of(*lengths):

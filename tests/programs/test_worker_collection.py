@@ -24,6 +24,7 @@ from worker_fakes import (
 )
 
 from tfagents_system import sac_collect, workers
+from tfagents_system.collection import newest_policies
 from tfagents_system.collection.episode_log import EpisodeLog
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
@@ -31,7 +32,6 @@ from tfagents_system.core.settings.curriculum import Curriculum
 from tfagents_system.core.state import running
 from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.data.item_layout import SINGLE
-from tfagents_system.policies import newest_policies
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats

@@ -23,10 +23,10 @@ from worker_fakes import (
 )
 
 from tfagents_system import workers
+from tfagents_system.collection.evaluating_worker import EvaluatingWorker
 from tfagents_system.collection.worker_records import WorkerRecords
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.state.reports import Phase, read_report
-from tfagents_system.evaluating_worker import EvaluatingWorker
 from tfagents_system.workers import Worker
 
 

@@ -18,13 +18,14 @@ from worker_fakes import (
     rows_of,
 )
 
-from tfagents_system import worker_base, workers
+from tfagents_system import workers
+from tfagents_system.collection import worker_base
+from tfagents_system.collection.evaluating_worker import EvaluatingWorker
 from tfagents_system.core.errors import EXIT_FINISHED
 from tfagents_system.core.process.background import start_thread
 from tfagents_system.core.process.guest import UserCodeError
 from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.environments.replaceable import EnvironmentFailure
-from tfagents_system.evaluating_worker import EvaluatingWorker
 from tfagents_system.services.adder import Adder
 from tfagents_system.workers import Worker
 

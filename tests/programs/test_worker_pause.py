@@ -15,7 +15,7 @@ from worker_fakes import (
     rows_of,
 )
 
-from tfagents_system import worker_base
+from tfagents_system.collection import worker_base
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
 from tfagents_system.core.state import pause as pauses
 from tfagents_system.core.state.pause import COLLECTION, LEARNING, pause, resume

@@ -93,7 +93,7 @@ def test_the_penalty_is_over_images_too():
     with tf.GradientTape() as tape:
         inputs = {"image": image, "place": observation["place"]}
         tape.watch(inputs)
-        d = signal._judgement((inputs, tf.zeros([3, 0]))).estimate
+        d = signal._discriminate((inputs, tf.zeros([3, 0]))).estimate
     of_image, of_place = tf.nest.flatten(tape.gradient(d, inputs))
     norms = tf.sqrt(
         tf.reduce_sum(of_image**2, axis=[1, 2, 3]) + tf.reduce_sum(of_place**2, axis=1) + 1e-7
@@ -112,7 +112,7 @@ def test_the_bottleneck_by_hand():
     means = []
     for batch in (expert, policy):
         (observation, others) = signal._inputs(batch)
-        means.append(signal._judgement((observation, others)).code.numpy())
+        means.append(signal._discriminate((observation, others)).code.numpy())
     terms = 1 + np.log(0.25) - 0.5 * means[0] ** 2 - 0.5 * means[1] ** 2 - 0.25
     information = np.mean(-terms[:2].sum(axis=1))
     signal.beta.assign(2.0)

@@ -16,7 +16,6 @@ from tfagents_system.core.state.end_request import request_end
 from tfagents_system.core.state.evaluation_claims import claim_evaluation
 from tfagents_system.core.state.files import temporary_name
 from tfagents_system.learning.policy_export import write_policy
-from tfagents_system.policies.newest_policies import Version
 from tfagents_system.records.episode_rows import EpisodeRow
 from tfagents_system.records.event_log import EventLog
 from tfagents_system.records.run_history import (
@@ -25,6 +24,7 @@ from tfagents_system.records.run_history import (
     reports_success,
 )
 from tfagents_system.records.success import success_rate
+from tfagents_system.services.versions import PolicyVersion
 
 
 class BestPolicyKeeper:
@@ -41,7 +41,7 @@ class BestPolicyKeeper:
         self._run, self._variables, self._callbacks = run, variables, callbacks
         self._guard = SpaceGuard("best policy", run.paths.policies)
 
-    def keep(self, version: Version) -> None:
+    def keep(self, version: PolicyVersion) -> None:
         """Keeps a `PolicyVersion` if it is the best; call it after each recorded episode.
 
         Writes a complete evaluation, of all programs, to TensorBoard, and decides on `stop_when`.
@@ -66,7 +66,7 @@ class BestPolicyKeeper:
             is_best = is_better or (best is not None and best.train_step == version.train_step)
             self._tell(version.train_step, rows, mean, is_best)
 
-    def _save(self, version: Version, mean: float, num_episodes: int) -> None:
+    def _save(self, version: PolicyVersion, mean: float, num_episodes: int) -> None:
         paths = self._run.paths
         folder = paths.best_policies / paths.policy_checkpoint(version.train_step).name
         iteration = self._iteration_of(version.train_step)

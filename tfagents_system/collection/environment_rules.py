@@ -1,4 +1,4 @@
-"""Refuses environments of a worker that do not go together, or not with a setting."""
+"""Checks the environments of a worker against each other and against settings."""
 
 from collections.abc import Sequence
 from typing import Any

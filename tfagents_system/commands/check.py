@@ -159,7 +159,7 @@ def _callback_rows(params: Params) -> list[Row]:
 
 def _demonstration_rows(params: Params, file: pathlib.Path, made: Any) -> list[Row]:
     """Reads the demonstrations of a params file, and compares them with the environment."""
-    from tfagents_system.learner_demonstrations import (
+    from tfagents_system.learning.held_demonstrations import (
         check_fit,
         check_has_rewards,
         demonstration_paths,

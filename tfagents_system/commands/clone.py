@@ -160,7 +160,7 @@ def _imitate(
     from tfagents_system.agents.agent import ActorCriticAgent
     from tfagents_system.assembly import assemble_apart
     from tfagents_system.environments.global_generators import seed_global_generators
-    from tfagents_system.learner_demonstrations import check_fit, held_rows
+    from tfagents_system.learning.held_demonstrations import check_fit, held_rows
     from tfagents_system.learning.imitation import Imitation
 
     seed = derive_seed(seed, SeedPurpose.LEARNER)

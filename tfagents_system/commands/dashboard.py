@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfagents_system.commands.list_runs import format_bytes
 from tfagents_system.core.display import printable, without_secrets
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.meters import mean_of
+from tfagents_system.core.state.disk import format_bytes
 from tfagents_system.core.state.files import open_regular
 from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import ExperimentPaths

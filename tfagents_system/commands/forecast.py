@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from tfagents_system.assembly import Assembly
 from tfagents_system.commands.check_rows import Row
 from tfagents_system.commands.learner_speed import LearnerSpeed, measure_learner
-from tfagents_system.commands.list_runs import format_bytes
 from tfagents_system.commands.measurements import Measured
 from tfagents_system.commands.prediction import (
     Allotment,
@@ -18,14 +17,15 @@ from tfagents_system.commands.prediction import (
     workers_worth_having,
 )
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.meters import format_duration
 from tfagents_system.core.process import memory
 from tfagents_system.core.process.cpus import cpu_count
 from tfagents_system.core.programs.limits import shortages
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import Settings
+from tfagents_system.core.state.disk import format_bytes
 from tfagents_system.launch.local.places import place_here
 from tfagents_system.launch.local.plan import everything
-from tfagents_system.launch.show.status_line import format_duration
 
 SERVER_BYTES = 150e6  # of an empty replay server
 ADVICE = {

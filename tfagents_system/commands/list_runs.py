@@ -5,7 +5,6 @@ Example: sac list logs
 Below the table follows what is wrong with those that are broken.
 """
 
-import math
 import os
 import pathlib
 import re
@@ -15,7 +14,9 @@ from collections.abc import Sequence
 
 from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.meters import format_duration
 from tfagents_system.core.state.best_policies import best_policy
+from tfagents_system.core.state.disk import format_bytes
 from tfagents_system.core.state.experiment_faults import fault_of
 from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import (
@@ -24,7 +25,7 @@ from tfagents_system.core.state.paths import (
     is_experiment,
 )
 from tfagents_system.launch.show.status import Watch, settled
-from tfagents_system.launch.show.status_line import Snapshot, format_duration
+from tfagents_system.launch.show.status_line import Snapshot
 from tfagents_system.records.run_history import read_evaluations
 from tfagents_system.terminal.progress import progress_bar
 
@@ -118,12 +119,6 @@ def size_and_change(folder: pathlib.Path) -> tuple[int, float]:
             total += status.st_blocks * 512
             newest = max(newest, status.st_mtime)
     return total, newest
-
-
-def format_bytes(count: int) -> str:
-    """Returns a size as text, such as "1.3 GB"."""
-    unit = min(3, int(math.log(count, 1000))) if count > 0 else 0
-    return f"{count / 1000**unit:.{1 if unit else 0}f} {('B', 'kB', 'MB', 'GB')[unit]}"
 
 
 def _age(changed: float) -> str:

@@ -16,9 +16,9 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.demonstrations.rows import Rows
-from tfagents_system.learner_data import learner_data
-from tfagents_system.learner_demonstrations import HeldDemonstrations
+from tfagents_system.learning.held_demonstrations import HeldDemonstrations
 from tfagents_system.learning.learner import Learner
+from tfagents_system.learning.run_data import learner_data
 
 _Sample = collections.namedtuple("_Sample", "data")
 

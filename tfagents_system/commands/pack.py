@@ -13,9 +13,9 @@ import pathlib
 import shlex
 import tarfile
 
-from tfagents_system.commands.list_runs import format_bytes
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.state.disk import format_bytes
 from tfagents_system.core.state.files import temporary_name
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.evaluation.saved_experiment import find_checkpoint

@@ -11,9 +11,10 @@ import pathlib
 import shutil
 from typing import Annotated
 
-from tfagents_system.commands.list_runs import format_bytes, size_and_change
+from tfagents_system.commands.list_runs import size_and_change
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.state.disk import format_bytes
 from tfagents_system.core.state.generations import generations, newest_intact_generation
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.launch.experiment.lock import take_lock

@@ -23,7 +23,7 @@ ROUNDING = 1e-5  # share of the range by which an action may exceed a bound, as 
 
 
 class Specs(NamedTuple):
-    """What an agent's environment has."""
+    """Specs, horizon and frame stack of an agent's environment."""
 
     observation: Nest  # of specs with shape and dtype, frames stacked
     action: Nest  # of specs, also with bounds

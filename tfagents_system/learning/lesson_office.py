@@ -2,32 +2,12 @@
 
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tfagents_system.core.settings.lessons import Lesson, LessonState
 from tfagents_system.core.state.disk import SpaceGuard
 from tfagents_system.core.state.files import make_folder_durably, read_json, write_json_durably
-
-
-class Row(Protocol):
-    """An episode of collection."""
-
-    @property
-    def lessons(self) -> tuple[int, ...]:
-        """The lessons when it began."""
-
-    @property
-    def episode_return(self) -> float:
-        """Its return."""
-
-
-class Record(Protocol):
-    """The part of a `LessonRecord` that is needed here."""
-
-    places: dict[str, int]
-
-    def read_new(self) -> Sequence[Row]:
-        """Returns the episodes that have been recorded since the last call."""
+from tfagents_system.records.lesson_rows import LessonRecord
 
 
 class LessonOffice:
@@ -46,7 +26,7 @@ class LessonOffice:
         self,
         courses: Mapping[str, Sequence[Lesson]],
         path: pathlib.Path,
-        record: Record,
+        record: LessonRecord,
         train_step: int,
         num_train_steps: int,
     ):

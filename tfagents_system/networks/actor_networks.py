@@ -125,7 +125,7 @@ class InputNormalizingActorNetwork(network.Network):
         network_state: Nest = (),
         training: bool = False,
     ) -> tuple[Any, Nest]:
-        """Returns what the actor does."""
+        """Returns the actor's (distribution or action, state) for the normalized observation."""
         return self.actor(self.normalizer(observation), step_type, network_state)
 
 

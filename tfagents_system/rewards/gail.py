@@ -26,8 +26,8 @@ BETA_STEP = 5e-4
 SMALLEST_BETA = 1e-7
 
 
-class Judgement(NamedTuple):
-    """What the network makes of inputs [N, ...]."""
+class Discrimination(NamedTuple):
+    """The discriminator's outputs for inputs [N, ...]."""
 
     estimate: tf.Tensor  # [N], the probability that the expert did it
     code: tf.Tensor  # [N, CODE_SIZE], the mean of the bottleneck; () without one
@@ -87,7 +87,7 @@ class Gail(LearnedSignal):
 
     def judged(self, transition: Transition) -> tf.Tensor:
         """Returns -log(1 - D), >= 0."""
-        estimate = self._judgement(self._inputs(transition)).estimate
+        estimate = self._discriminate(self._inputs(transition)).estimate
         return -tf.math.log(1.0 - estimate * (1.0 - EPSILON))
 
     def losses(self, transition: Transition) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -95,8 +95,8 @@ class Gail(LearnedSignal):
         own = tf.nest.map_structure(lambda leaf: leaf[: self._num_own], transition)
         policys, valid = self._rows(own)
         experts, expert_valid = self._rows(self._draw(tf.shape(own.step_type)[0]))
-        of_policy = self._judgement(policys, is_noisy=True)
-        of_expert = self._judgement(experts, is_noisy=True)
+        of_policy = self._discriminate(policys, is_noisy=True)
+        of_expert = self._discriminate(experts, is_noisy=True)
         cross_entropy = -valid_mean(tf.math.log(of_expert.estimate + EPSILON), expert_valid)
         cross_entropy -= valid_mean(tf.math.log(1.0 - of_policy.estimate + EPSILON), valid)
         penalty = self._gradient_penalty(experts, policys, expert_valid * valid)
@@ -140,7 +140,9 @@ class Gail(LearnedSignal):
             )
         return inputs, tf.reshape(valid, [-1])
 
-    def _judgement(self, inputs: tuple[Nest, tf.Tensor], is_noisy: bool = False) -> Judgement:
+    def _discriminate(
+        self, inputs: tuple[Nest, tf.Tensor], is_noisy: bool = False
+    ) -> Discrimination:
         observation, others = inputs
         features = tf.concat([self.encoder(observation), others], axis=-1)
         features = applied(self.hidden_layers, features)
@@ -149,7 +151,7 @@ class Gail(LearnedSignal):
             features = code = self.code_layer(features)
             if is_noisy:
                 features += self.deviation * tf.random.normal(tf.shape(code))
-        return Judgement(tf.squeeze(self.last_layer(features), axis=-1), code)
+        return Discrimination(tf.squeeze(self.last_layer(features), axis=-1), code)
 
     def _gradient_penalty(
         self,
@@ -169,7 +171,7 @@ class Gail(LearnedSignal):
         inputs = tf.nest.map_structure(between, experts, policys)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(inputs)
-            estimate = self._judgement(inputs, is_noisy=True).estimate
+            estimate = self._discriminate(inputs, is_noisy=True).estimate
         gradients = tape.gradient(estimate, inputs, unconnected_gradients="zero")
         squares = [
             tf.reduce_sum(tf.square(tf.reshape(part, [tf.shape(part)[0], -1])), axis=-1)

@@ -16,7 +16,7 @@ from tfagents_system.services.chunks import rows_per_chunk
 from tfagents_system.services.intervention_files import InterventionFile
 from tfagents_system.services.journal import Checkpoints, Journal, NumberedRow
 from tfagents_system.services.replay import EXPERIENCE_TABLE
-from tfagents_system.services.slot_rows import Losses, Row, SlotRows
+from tfagents_system.services.slot_rows import Row, SkipCounts, SlotRows
 
 ROWS_PER_REPEATED = 10  # of a piece, at least: see SlotRows
 
@@ -71,11 +71,11 @@ class Adder:
         self._burst_length = burst_length
         self._burst_secs = burst_secs
         self._tables = tables
-        self._losses = Losses(log, layout)
+        self._skipped = SkipCounts(log, layout)
         # A single slot's rows are always next to one another.
         piece_rows = 1 if num_slots == 1 else max(burst_length, ROWS_PER_REPEATED * layout.rows)
         self._slots = [
-            SlotRows(codec, layout, self._queue, self._losses, gamma, piece_rows)
+            SlotRows(codec, layout, self._queue, self._skipped, gamma, piece_rows)
             for _ in range(num_slots)
         ]
         chunk_length = rows_per_chunk(codec, layout)
@@ -116,12 +116,12 @@ class Adder:
     @property
     def rejected(self) -> collections.Counter[str]:
         """Numbers of steps that did not fit the spec, by reason."""
-        return self._losses.rejected
+        return self._skipped.rejected
 
     @property
     def num_left_out(self) -> int:
         """Number of short episodes that are left out."""
-        return self._losses.num_left_out
+        return self._skipped.num_left_out
 
     def _queue(self, rows: Sequence[Row]) -> None:
         if not self._unsent:

@@ -23,7 +23,7 @@ class Row(NamedTuple):
     is_intervention: bool = False  # whether its action was an intervention
 
 
-class Losses:
+class SkipCounts:
     """Counts what does not enter the stream, and logs the first of each kind."""
 
     def __init__(self, log: Callable[[str], None], layout: ItemLayout):
@@ -67,7 +67,7 @@ class SlotRows:
         codec: Codec,
         layout: ItemLayout,
         put: Callable[[Sequence[Row]], None],
-        losses: Losses,
+        skipped: SkipCounts,
         gamma: float,
         piece_rows: int,
     ):
@@ -77,7 +77,7 @@ class SlotRows:
           codec: Codec of one Step, with single frames.
           layout: Layout of the items.
           put: Receives each piece.
-          losses: Counts what is left out; shared by all slots.
+          skipped: Counts what is left out; shared by all slots.
           gamma: See Adder.
           piece_rows: Rows of a piece of sequences; 1 if there is no other slot, so that no row
             waits or is repeated.
@@ -86,7 +86,7 @@ class SlotRows:
         self._blank = codec.zeros()
         self._mid = np.float32(MID)  # made once, because `add` is the hot path
         self._put = put
-        self._losses = losses
+        self._skipped = skipped
         self._gamma = np.float32(gamma)
         self._stores_return = codec.spec.return_so_far != ()
         self._piece_rows = piece_rows
@@ -148,7 +148,7 @@ class SlotRows:
                 )
                 self._append(padding, self._layout.num_padding(num_transitions))
             elif not self._layout.ends_sequence(num_transitions):
-                self._losses.leave_out()
+                self._skipped.leave_out()
         if any(row.completes_item for row in self._piece):
             self._put(self._piece)
         self._piece = []
@@ -173,7 +173,7 @@ class SlotRows:
         try:
             columns = self._codec.pack(step)
         except ValueError as error:
-            self._losses.reject(str(error))
+            self._skipped.reject(str(error))
             return False
         self._newest = step
         for _ in range(num_times):

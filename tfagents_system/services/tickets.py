@@ -201,7 +201,7 @@ def _read(path: pathlib.Path) -> HandedOut:
 
 
 class TicketTaker:
-    """The worker's side.
+    """Takes evaluation tickets from the replay server, and returns those whose episode was not run.
 
     ticket = tickets.take()   # None if none is left
     tickets.give_back(ticket)   # if its episode was not run

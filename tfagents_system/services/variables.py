@@ -89,7 +89,7 @@ class VariablePublisher:
 
 
 class VariableReader:
-    """The worker's side: a thread pulls the newest version, so that stepping never waits for it.
+    """Pulls the newest version of a policy in a background thread, so that stepping never waits.
 
     The thread ends with an exception if a version does not fit the variables: see core/process.
 

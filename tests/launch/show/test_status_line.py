@@ -3,8 +3,9 @@ import dataclasses
 import pytest
 from report_fakes import learner_report, mirror_report, replay_report, worker_report
 
+from tfagents_system.core.meters import format_duration
 from tfagents_system.core.state.reports import Evaluation, Phase
-from tfagents_system.launch.show.status_line import Snapshot, facts, format_duration, status_line
+from tfagents_system.launch.show.status_line import Snapshot, facts, status_line
 
 TRAINING = "iteration 120 of 1,000 (12%) | train steps 6,000, 200/s in int16"
 

@@ -17,11 +17,11 @@ class FirstEpisode:
     """The first complete episode of a start of a run, in any of its programs."""
 
     def __init__(self) -> None:
-        """Belongs to no run yet; see `of`."""
+        """Belongs to no run yet; see `set_run`."""
         self._paths: ExperimentPaths | None = None
         self._is_over = False
 
-    def of(self, paths: ExperimentPaths | None) -> None:
+    def set_run(self, paths: ExperimentPaths | None) -> None:
         """Sets the run; its newest start counts."""
         self._paths, self._is_over = paths, False
 

@@ -64,7 +64,7 @@ def load_run(exp_dir: str) -> Run:
       ConfigError: If the config, the params file or a gin binding is wrong.
     """
     paths = ExperimentPaths(pathlib.Path(exp_dir))
-    FIRST_EPISODE.of(paths)
+    FIRST_EPISODE.set_run(paths)
     provenance = read_provenance(paths.provenance, ("seed",))
     if provenance is None or not paths.running_bindings.exists():
         missing = paths.provenance if provenance is None else paths.running_bindings

@@ -137,7 +137,7 @@ def split_bindings(text: str) -> tuple[str, ...]:
 
 
 def join_bindings(texts: Iterable[str]) -> str:
-    """Returns what `split_bindings` takes apart."""
+    """Joins bindings to one text; the inverse of `split_bindings`."""
     return "\n".join(text for text in texts if text)
 
 

@@ -37,5 +37,5 @@ def paused(paths: ExperimentPaths) -> tuple[str, ...]:
 
 
 def pause_of(paths: ExperimentPaths, part: str) -> Glances[bool]:
-    """Returns what tells, a little late, whether `part` is paused."""
+    """Returns a reader of whether `part` is paused, which looks at the file every 0.2 s at most."""
     return Glances(lambda: part in paused(paths), LOOK_PERIOD_SECS)

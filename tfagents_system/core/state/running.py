@@ -62,7 +62,7 @@ def is_finished(paths: ExperimentPaths) -> bool:
 
 
 def finish_of(paths: ExperimentPaths) -> Glances[bool]:
-    """Returns what tells, a little late, whether training has reached its end."""
+    """Returns a reader of whether training has reached its end; it looks every 2 s at most."""
     return Glances(lambda: is_finished(paths), FINISHED_PERIOD_SECS)
 
 

@@ -27,8 +27,8 @@ from tfagents_system.core.settings.minibatches import (
 from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.demonstrations.episode_file import MAX_BYTES
 from tfagents_system.demonstrations.rows import rows_of
-from tfagents_system.learner_demonstrations import HeldDemonstrations
 from tfagents_system.learning.growing_samples import GrowingSamples, growing_source
+from tfagents_system.learning.held_demonstrations import HeldDemonstrations
 from tfagents_system.learning.held_samples import held_source, random_transitions
 from tfagents_system.learning.sampling_pool import SamplingPool, pool_capacity
 from tfagents_system.learning.sources import Source

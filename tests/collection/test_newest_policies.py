@@ -1,6 +1,6 @@
 from fakes import FakeClock
 
-from tfagents_system.policies.newest_policies import NewestPolicies
+from tfagents_system.collection.newest_policies import NewestPolicies
 from tfagents_system.services.versions import PolicyVersion
 
 

@@ -2,46 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
+from collections.abc import Callable, Iterator
 
 from tfagents_system.policies.acting import AgentPolicies, SlotPolicy
+from tfagents_system.services.variables import VariableReader
+from tfagents_system.services.versions import PolicyVersion
 
 PULL_TIMEOUT_SECS = 0.5
 MOST_TIME_PULLING = 0.02  # share of time for pulls that are not needed
-
-
-class Version(Protocol):
-    """The policy as of a train step: what is needed of a `PolicyVersion`."""
-
-    @property
-    def train_step(self) -> int:
-        """Train steps that have made it."""
-
-    @property
-    def values(self) -> Sequence[NDArray[Any]]:
-        """Its variables, in the order of `policy.variables()`."""
-
-    @property
-    def num_tickets(self) -> int:
-        """Tickets handed out when it was published."""
-
-    @property
-    def lessons(self) -> tuple[int, ...]:
-        """Lessons of the curriculum then, from 0."""
-
-
-class Reader(Protocol):
-    """The part of a `VariableReader` that is needed here."""
-
-    @property
-    def latest(self) -> Version | None:
-        """The newest version that has arrived."""
-
-    def refresh(self, timeout_secs: float) -> None:
-        """Waits for the newest version."""
 
 
 class NewestPolicies:
@@ -50,14 +18,14 @@ class NewestPolicies:
     def __init__(
         self,
         policies: AgentPolicies,
-        reader: Reader,
+        reader: VariableReader,
         clock: Callable[[], float] = time.monotonic,
     ):
         """Starts without a version."""
         self._policies, self._reader, self._clock = policies, reader, clock
-        self._taken: Version | None = None
+        self._taken: PolicyVersion | None = None
         self._next_pull_at = -float("inf")
-        self._newest: Version | None = None
+        self._newest: PolicyVersion | None = None
         self._arrived_at = 0.0
 
     @property
@@ -98,7 +66,7 @@ class NewestPolicies:
         return self._taken.lessons if self._taken else ()
 
     @contextlib.contextmanager
-    def acting_as(self, version: Version) -> Iterator[None]:
+    def acting_as(self, version: PolicyVersion) -> Iterator[None]:
         """Makes both policies act as `version` within the block, and as the taken one afterwards.
 
         Enter it between episodes, after a version has been taken.

@@ -1,4 +1,4 @@
-"""What becomes of a worker's env steps."""
+"""The outputs of a worker's env steps: items, items sent again and hindsight copies."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple

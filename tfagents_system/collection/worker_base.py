@@ -1,9 +1,11 @@
-"""What collection and evaluation of a worker share, and its share of evaluations."""
+"""The base of workers: evaluations, pauses, failures and status reports."""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tfagents_system.collection.experience import Experience
+from tfagents_system.collection.newest_policies import NewestPolicies
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.collection.worker_environments import Environments
 from tfagents_system.collection.worker_records import WorkerRecords
@@ -16,10 +18,8 @@ from tfagents_system.core.state.pause import COLLECTION, pause_of
 from tfagents_system.core.state.reports import Phase
 from tfagents_system.core.state.running import finish_of
 from tfagents_system.environments.replaceable import EnvironmentFailure
-from tfagents_system.policies.newest_policies import NewestPolicies
 from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.versions import PolicyVersion
-from tfagents_system.worker_experience import Experience
 
 MAX_FAILURES_IN_A_ROW = 5  # of each environment, without a complete episode between them
 
