@@ -28,7 +28,7 @@ from tfagents_system.collection.best_policy_keeper import BestPolicyKeeper
 from tfagents_system.collection.step_observers import StepObservers
 from tfagents_system.core.errors import EXIT_FINISHED, ConfigError
 from tfagents_system.core.process import reporting
-from tfagents_system.core.state import reports
+from tfagents_system.core.state import status_reporter
 from tfagents_system.core.state.reports import read_report
 from tfagents_system.films import camera
 from tfagents_system.records import event_files, event_log
@@ -159,8 +159,8 @@ def fill_disk(*arguments):
     [
         (event_log.tf.summary, "create_file_writer"),
         (csv_log, "append_whole"),
-        (reports, "write_json_atomically"),
-        (reports, "overwrite"),
+        (status_reporter, "write_json_atomically"),
+        (status_reporter, "overwrite"),
         (camera.Camera, "_write"),
         (camera.Camera, "end"),
         (worker_records.EpisodeEnds, "note"),
@@ -171,7 +171,7 @@ def test_nothing_that_only_reports_ends_a_worker(tmp_path, monkeypatch, capsys, 
     run, reader = make_run(tmp_path, log_period_itrs=1), FakeReader(FakeTickets(8, 2))
     monkeypatch.setattr(module, name, broken)
     if name == "overwrite":
-        monkeypatch.setattr(reports, "write_json_atomically", fill_disk)
+        monkeypatch.setattr(status_reporter, "write_json_atomically", fill_disk)
     worker = make_worker(run, adder := FakeAdder(advance(reader)), reader)
     assert worker.run(no_fill, None) == EXIT_FINISHED
     assert adder.num_added >= 3 * (NUM_ITER - 1)
