@@ -3,3 +3,4 @@
 : "${SAC_EXP_NAME:=cheetah_run}"
 : "${SAC_PARAMS:=zoo/xqc_params.py}"
 : "${SAC_CONFIG:=zoo/cheetah_run.json}"
+: "${SAC_GIN_BINDINGS:=TrainParams.critic_learning_rate = 3e-4}"

@@ -3,3 +3,4 @@
 : "${SAC_EXP_NAME:=quadruped_run}"
 : "${SAC_PARAMS:=zoo/xqc_params.py}"
 : "${SAC_CONFIG:=zoo/quadruped_run.json}"
+: "${SAC_GIN_BINDINGS:=TrainParams.critic_learning_rate = 3e-4}"
