@@ -311,8 +311,8 @@ def test_user_code_that_ends_each_start_is_tried_five_times_and_heard_at_once(sa
     assert code == 1
     assert sandbox.tape().count("worker_0 starts") == 5
     assert "worker_0 failed again after 4 restarts (exit code 69)" in err
-    if mode == "exits":
-        said = "TrainParams.env_ctor raised SystemExit: please set SIM_HOME"  # the stub is ours: no place
+    if mode == "exits":  # without a place, for the stub lies in our package
+        said = "TrainParams.env_ctor raised SystemExit: please set SIM_HOME"
         assert f"sac_collect.py: {said}" in err
         assert f"worker_0: {said}" in out  # in the status line, while it was tried again
 
