@@ -1,4 +1,4 @@
-"""What `tfagents_system.train` refuses before it starts programs, and from where it starts them."""
+"""`tfagents_system.train`: arguments that it refuses, and the command that it starts."""
 
 import pathlib
 

@@ -210,7 +210,8 @@ class TrainParamsBase(AgentParams, abc.ABC):
         """Returns a value of the curriculum's parameter `name` for one episode of collection.
 
         Called for `"sampler": "custom"` in the JSON config; `settings` are the other keys of that
-        entry. Draw from `generator` only, so that seeds repeat.
+        entry. Each start of a program calls it once for each such entry, to see that it can. Draw
+        from `generator` only, so that seeds repeat.
         """
         raise ConfigError(
             f"The curriculum's parameter {name} has a custom sampler: define "

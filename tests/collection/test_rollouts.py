@@ -7,7 +7,7 @@ from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.rollouts import Episode, run_episode
-from tfagents_system.environments.own_arrays import NotFiniteError
+from tfagents_system.environments.own_arrays import InvalidArrayError
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 
 
@@ -160,7 +160,7 @@ class OddEnv(CountingEnv):
     ],
 )
 def test_a_reward_or_discount_that_is_no_number_is_the_environments_failure(odd, message):
-    with pytest.raises(NotFiniteError, match=message):
+    with pytest.raises(InvalidArrayError, match=message):
         run_episode(OddEnv(**odd), StatefulPolicy(), horizon=10)
     environment = ReplaceableEnvironment(OddEnv(**odd), None, types.SimpleNamespace(feed=int))
     with pytest.raises(EnvironmentFailure, match=message), environment.judged():
@@ -229,7 +229,7 @@ class BrokenSensorEnv(CountingEnv):
 @pytest.mark.parametrize("at", [0, 2])
 def test_no_policy_acts_on_what_is_not_finite(at, value):
     environment = BrokenSensorEnv(at, value)
-    with pytest.raises(NotFiniteError, match=f"observation is not finite at env step {at} of"):
+    with pytest.raises(InvalidArrayError, match=f"observation is not finite at env step {at} of"):
         run_episode(environment, StatefulPolicy(), 10)
     assert len(environment.actions) == at
 
@@ -245,7 +245,9 @@ def test_an_action_that_is_not_finite_reaches_no_environment():
             return np.float32([np.nan if state == 2 else 0]), state + 1
 
     environment = CountingEnv()
-    with pytest.raises(NotFiniteError, match="^action is not finite at env step 3 of the episode"):
+    with pytest.raises(
+        InvalidArrayError, match="^action is not finite at env step 3 of the episode"
+    ):
         run_episode(environment, DividingPolicy(), 10)
     assert len(environment.actions) == 2
 
@@ -266,7 +268,7 @@ def test_an_observation_on_whose_shape_no_policy_can_act_is_named(observation, m
         def _observation(self):
             return super()._observation() if self._count < 2 else observation
 
-    with pytest.raises(NotFiniteError, match=message):
+    with pytest.raises(InvalidArrayError, match=message):
         run_episode(ChangingEnv(), MultiplyingPolicy(), 10)
 
 

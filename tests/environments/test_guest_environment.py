@@ -1,4 +1,4 @@
-"""What every environment of a user has to keep to, whatever it is made of."""
+"""Checks of all environments of users, whatever they are made of."""
 
 import numpy as np
 import pytest

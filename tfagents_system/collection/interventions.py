@@ -8,12 +8,12 @@ import tree
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.state.reports import INTERVENTIONS
-from tfagents_system.environments.own_arrays import NotFiniteError, own
+from tfagents_system.environments.own_arrays import InvalidArrayError, own
 
 ACTION, INTERVENTION = "action", "intervention"  # keys of the info
 
 
-class TakenActionError(NotFiniteError):
+class TakenActionError(InvalidArrayError):
     """The action that an environment reports as taken is none of its action spec."""
 
 

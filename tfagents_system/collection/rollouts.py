@@ -57,7 +57,7 @@ def run_episode(
       numbers: Reads the info of each env step, if it wants any number.
 
     Raises:
-      NotFiniteError: If an observation or action is not finite, before it is used; if a policy
+      InvalidArrayError: If an observation or action is not finite, before it is used; if a policy
         cannot act on the shape of an observation; or if a reward or the last discount is not a
         number.
     """
@@ -112,7 +112,7 @@ def complete_episode(
       numbers: As in `run_episode`.
 
     Raises:
-      NotFiniteError: If the last discount is not a number.
+      InvalidArrayError: If the last discount is not a number.
     """
     try:
         is_terminal = float(last.discount) == 0
@@ -129,10 +129,10 @@ def _unmeasured(phase: str) -> None:
     """Stands for the `enter` of a timer."""
 
 
-def no_number(value: Any, name: str, env_step: int) -> own_arrays.NotFiniteError:
+def no_number(value: Any, name: str, env_step: int) -> own_arrays.InvalidArrayError:
     """Returns the error for a reward or discount that is not a number."""
     shape = f" of shape {list(value.shape)}" if hasattr(value, "shape") else ""
-    return own_arrays.NotFiniteError(
+    return own_arrays.InvalidArrayError(
         f"{name} is a {type(value).__name__}{shape} at env step {env_step} of the episode; allowed "
         "is a number."
     )

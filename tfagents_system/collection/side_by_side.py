@@ -45,7 +45,7 @@ class SlotEnvironments(Protocol):
     def get_info(self, slot: int) -> Any:
         """Returns the info of the slot's last step."""
 
-    def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
+    def judge(self, slot: int, error: own_arrays.InvalidArrayError) -> EnvironmentFailure:
         """Returns the failure of the environment that has caused `error`."""
 
     def environment(self, slot: int) -> ReplaceableEnvironment:
@@ -152,7 +152,7 @@ class SideBySide:
                 observation = running.time_step.observation
                 own_arrays.check_finite(observation, "observation", running.length)
                 asking[slot] = running
-            except own_arrays.NotFiniteError as error:
+            except own_arrays.InvalidArrayError as error:
                 ends.append(self._fail(slot, error))
         if not asking:
             return {}, ends
@@ -165,7 +165,7 @@ class SideBySide:
         for (slot, running), action, state in zip(asking.items(), chosen, states, strict=True):
             try:
                 own_arrays.check_finite(action, "action", running.length + 1)
-            except own_arrays.NotFiniteError as error:
+            except own_arrays.InvalidArrayError as error:
                 ends.append(self._fail(slot, error))
                 continue
             running.action, running.state, running.is_acting = action, state, True
@@ -187,7 +187,7 @@ class SideBySide:
             else:
                 try:
                     episode = self._step(slot, answer)
-                except own_arrays.NotFiniteError as error:
+                except own_arrays.InvalidArrayError as error:
                     yield self._fail(slot, error)
                     continue
                 except EnvironmentFailure as failure:  # of the info
@@ -224,6 +224,6 @@ class SideBySide:
             numbers,
         )
 
-    def _fail(self, slot: int, error: own_arrays.NotFiniteError) -> End:
+    def _fail(self, slot: int, error: own_arrays.InvalidArrayError) -> End:
         del self._running[slot]
         return End(slot, self._environments.judge(slot, error))

@@ -89,7 +89,7 @@ class EnvironmentList:
         """Returns the info of the slot's last step."""
         return self._environments[slot].get_info()
 
-    def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
+    def judge(self, slot: int, error: own_arrays.InvalidArrayError) -> EnvironmentFailure:
         """Retires the slot's environment; returns its failure."""
         return self._environments[slot].judge(error)
 
@@ -135,7 +135,7 @@ class SimulatorSlots:
             return {}
         return as_made(self._environment.current()).slot_info(slot)
 
-    def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
+    def judge(self, slot: int, error: own_arrays.InvalidArrayError) -> EnvironmentFailure:
         """Retires the simulator; returns its failure, which the other slots get, too."""
         if self._failure is None:
             self._failure = self._environment.judge(error)
@@ -206,7 +206,7 @@ class JoinedSlots:
         index, own = self._places[slot]
         return self._simulators[index].get_info(own)
 
-    def judge(self, slot: int, error: own_arrays.NotFiniteError) -> EnvironmentFailure:
+    def judge(self, slot: int, error: own_arrays.InvalidArrayError) -> EnvironmentFailure:
         """Retires the slot's simulator; returns its failure, which its other slots get, too."""
         index, own = self._places[slot]
         return self._simulators[index].judge(own, error)

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import tree
 
+from tfagents_system.agents.agent_settings import AgentSettings
 from tfagents_system.commands.check_rows import Row
 from tfagents_system.core.observation_kinds import is_entities, is_goal
+from tfagents_system.core.settings.hyperparameters import hyperparameters
 from tfagents_system.core.settings.params import Params
 from tfagents_system.data.images import is_image, layout_of, size_of
 from tfagents_system.environments.remarks import shape_of
@@ -51,9 +53,11 @@ def check_images(observation_spec: Any, params: Params) -> list[Row]:
 
 def _check_unused(params: Params) -> list[Row]:
     """Tells which settings of images have no effect, because there are none."""
-    settings = {"image_encoder": None, "image_augmentation": 0}
-    given = {name: getattr(params, name) for name in settings}
-    found = [f"{name} is {value!r}" for name, value in given.items() if value != settings[name]]
+    declared = hyperparameters(AgentSettings)
+    given = {name: getattr(params, name) for name in ("image_encoder", "image_augmentation")}
+    found = [
+        f"{name} is {value!r}" for name, value in given.items() if value != declared[name].default
+    ]
     if not found:
         return []
     value = f"{', '.join(found)}, without effect: no array of the observation is an image"

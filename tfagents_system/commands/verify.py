@@ -10,12 +10,12 @@ second run stays next to the first, for inspection.
 import os
 import pathlib
 import shutil
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from tfagents_system.comparison.settings_difference import settings_differences
 from tfagents_system.core.errors import EXIT_FINISHED, ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
-from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.provenance import read_provenance
 from tfagents_system.launch.start import environment_of_runs, run_apart
@@ -38,13 +38,13 @@ def verify(exp_dir: pathlib.Path, /, num_iter: Annotated[int, AtLeast(1)] = 10) 
     """
     first = existing_experiment(exp_dir)
     again = ExperimentPaths(pathlib.Path("logs") / f"{first.root.absolute().name}{SUFFIX}")
-    _check_is_repeatable(first)
+    saved = _repeatable(first)
     if again.root.exists():
         raise ConfigError(f"{again.root} is left of an earlier verification: move it away.")
     expected = read_episodes(first, num_iter)
     if not expected or max(iteration for iteration, _ in expected) < num_iter - 1:
         raise ConfigError(f"{first.root} has not done {num_iter} iterations yet; lower --num_iter.")
-    code = run_apart(_environ_of(first, again, num_iter))
+    code = run_apart(_environ_of(first, again, saved, num_iter))
     if code != EXIT_FINISHED:
         return code
     seen = read_episodes(again, num_iter)
@@ -61,32 +61,35 @@ def verify(exp_dir: pathlib.Path, /, num_iter: Annotated[int, AtLeast(1)] = 10) 
     return 1
 
 
-def _check_is_repeatable(paths: ExperimentPaths) -> None:
-    """Raises ConfigError if another run with the same settings may give other numbers."""
-    is_recorded = read_provenance(paths.provenance, ()) is not None  # and can be read
-    record = read_json(paths.provenance) if is_recorded else {}
-    if not record.get("deterministic"):
+def _repeatable(paths: ExperimentPaths) -> dict[str, Any]:
+    """Returns the record of a run that can be repeated.
+
+    Raises:
+      ConfigError: If another run with the same settings may give other numbers.
+    """
+    keys = "deterministic", "initialized_from", "seed", "gin_bindings", "started_at"
+    saved = read_provenance(paths.provenance, keys)
+    if saved is None or not saved["deterministic"]:
         raise ConfigError(
             f"{paths.root} was not trained with SAC_DETERMINISTIC=1: no other run has its numbers."
         )
-    if record.get("initialized_from"):
+    if saved["initialized_from"]:
         raise ConfigError(
-            f"{paths.root} began with the weights of {record['initialized_from']}, which may have "
+            f"{paths.root} began with the weights of {saved['initialized_from']}, which may have "
             "changed since: only a run that began with random weights can be repeated."
         )
-    saved = read_provenance(paths.provenance, ("seed", "gin_bindings", "started_at"))
-    assert saved is not None  # it was read above
     if (num_starts := len(saved["started_at"])) > 1:
         raise ConfigError(
             f"{paths.root} was started {num_starts} times: a resumed run has "
             "other random numbers than one that was never stopped."
         )
+    return saved
 
 
-def _environ_of(first: ExperimentPaths, again: ExperimentPaths, num_iter: int) -> dict[str, str]:
-    """Returns the variables that start the first run again, as `again`."""
-    saved = read_provenance(first.provenance, ("seed", "gin_bindings"))
-    assert saved is not None  # _check_is_repeatable has already read it
+def _environ_of(
+    first: ExperimentPaths, again: ExperimentPaths, saved: Mapping[str, Any], num_iter: int
+) -> dict[str, str]:
+    """Returns the variables that start the first run, of which `saved` is the record, again."""
     bindings = [*saved["gin_bindings"], f"TrainParams.num_iter = {num_iter}"]
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("SAC_") or name in OF_THE_CALLER}  # fmt: skip

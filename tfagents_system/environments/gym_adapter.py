@@ -16,7 +16,7 @@ from tfagents_system.environments import adapter, headless, rendering
 
 _NEWER = (
     "If it has gymnasium's interface, derive it from gymnasium.Env, or return "
-    "gymnasium_adapter.GymnasiumEnvironment(env, seed=seed) from env_ctor."
+    "gymnasium_adapter.GymnasiumEnvironment(env, seed=seed) from env_ctor"
 )
 
 
@@ -86,7 +86,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
         if is_pair and not isinstance(self._observation_spec, tuple):
             raise ConfigError(
                 f"{self._owner}.reset returned two values; that of gym 0.23 returns the "
-                f"observation alone. {_NEWER}"
+                f"observation alone. {_NEWER}."
             )
         return self._first(observation)
 
@@ -96,7 +96,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
             observation, reward, done, info = result
         except (TypeError, ValueError):
             raise adapter.wrong_step_error(
-                self._owner, result, f"(observation, reward, done, info). {_NEWER[:-1]}"
+                self._owner, result, f"(observation, reward, done, info). {_NEWER}"
             ) from None
         self._info = info
         if done:

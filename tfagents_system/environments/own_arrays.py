@@ -23,7 +23,7 @@ class Environment(Protocol):
         """Takes one env step."""
 
 
-class NotFiniteError(ConfigError):
+class InvalidArrayError(ConfigError):
     """An observation or action has NaN, infinity or a wrong shape, or a number is missing.
 
     The message tells which, and when.
@@ -69,7 +69,7 @@ def check_finite(nest: Any, name: str, env_step: int) -> None:
       env_step: In the episode, for the message.
 
     Raises:
-      NotFiniteError: If there is NaN or infinity; the message names the leaf.
+      InvalidArrayError: If there is NaN or infinity; the message names the leaf.
     """
     if type(nest) is np.ndarray and nest.dtype is _FLOAT32 and nest.ndim == 1:  # most are
         if isfinite(nest.dot(nest)):
@@ -79,7 +79,7 @@ def check_finite(nest: Any, name: str, env_step: int) -> None:
     for path, leaf in tree.flatten_with_path(nest):
         if not _is_finite(np.asarray(leaf)):
             leaf_name = "/".join(map(str, (name, *path)))
-            raise NotFiniteError(
+            raise InvalidArrayError(
                 f"{leaf_name} is not finite at env step {env_step} of the episode."
             )
 
@@ -88,14 +88,14 @@ def check_shapes(observation: Any, first: Any, env_step: int) -> None:
     """Compares the shapes of an observation with those of the first one of its episode.
 
     Raises:
-      NotFiniteError: If one differs; the message names the leaf.
+      InvalidArrayError: If one differs; the message names the leaf.
     """
     now = {path: np.shape(leaf) for path, leaf in tree.flatten_with_path(observation)}
     for path, leaf in tree.flatten_with_path(first):
         if now.get(path) != np.shape(leaf):
             name = "/".join(map(str, ("observation", *path)))
             found = f"has shape {list(now[path])}" if path in now else "is missing"
-            raise NotFiniteError(
+            raise InvalidArrayError(
                 f"{name} {found} at env step {env_step} of the episode; at its reset it had "
                 f"{list(np.shape(leaf))}."
             )

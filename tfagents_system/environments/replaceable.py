@@ -16,7 +16,7 @@ from tfagents_system.core.process.watchdog import Watchdog
 from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.environments.closing import call_close, end_started, started_by
 from tfagents_system.environments.layers import have_common
-from tfagents_system.environments.own_arrays import NotFiniteError
+from tfagents_system.environments.own_arrays import InvalidArrayError
 
 T = TypeVar("T")
 
@@ -126,13 +126,13 @@ class ReplaceableEnvironment:
 
     @contextlib.contextmanager
     def judged(self) -> Iterator[None]:
-        """Turns a NotFiniteError of the block into a failure of the environment."""
+        """Turns a InvalidArrayError of the block into a failure of the environment."""
         try:
             yield
-        except NotFiniteError as error:
+        except InvalidArrayError as error:
             raise self.judge(error) from error
 
-    def judge(self, error: NotFiniteError) -> EnvironmentFailure:
+    def judge(self, error: InvalidArrayError) -> EnvironmentFailure:
         """Retires the environment, which has caused `error`; returns its failure."""
         return self._failure(error)
 

@@ -128,7 +128,7 @@ def run_episodes(
       keep: Called with the complete episodes so far, when there are more.
 
     Raises:
-      NotFiniteError: If the policy would act on an observation that is not finite.
+      InvalidArrayError: If the policy would act on an observation that is not finite.
     """
     camera = Camera(horizon, video_folder, terminal.print, window=window)
     results: list[EvaluatedEpisode] = []

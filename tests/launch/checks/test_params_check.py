@@ -122,6 +122,7 @@ def test_keys_of_the_config_that_look_like_settings_are_noted(tmp_path):
     config = {
         "horizon": 200, "curriculum": {}, "link_lengths": [0.3], "frame_stack": 4,
         "curriculm": {}, "train_batch_size": 512, "max_episode_steps": 100, "Gamma": 0.9,
+        "num_workers": 4,
     }  # fmt: skip
     notes = notes_on_config(config, "my.json", params)
     own = "counts as your own, and sets nothing else. If it is to be a setting: here it is"
@@ -129,8 +130,10 @@ def test_keys_of_the_config_that_look_like_settings_are_noted(tmp_path):
         "my.json: the key curriculm counts as your own. Did you mean curriculum?",
         f"my.json: the key train_batch_size {own} train_batch_size, in the params file or by "
         "--set.",
-        f"my.json: the key max_episode_steps {own} horizon, in this file.",
-        f"my.json: the key Gamma {own} discount, in the params file or by --set.",
+        f"my.json: the key max_episode_steps {own} horizon in the experiment's JSON config, the "
+        "file that SAC_CONFIG names.",
+        f"my.json: the key Gamma {own} discount.",
+        f"my.json: the key num_workers {own} the variable SAC_NUM_COLLECT_WORKERS.",
     ]
 
 

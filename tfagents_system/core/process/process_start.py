@@ -52,9 +52,9 @@ def tolerate_warnings() -> None:
     """
     import warnings  # now that the path of modules is clean
 
-    filters: Any = warnings.filters
-    filters[:] = [("default", *each[1:]) if each[0] == "error" else each for each in filters]
-    warnings._filters_mutated()  # type: ignore[attr-defined]  # private: clears a cache
+    for action, _, category, _, _ in list(warnings.filters):
+        if action == "error":
+            warnings.simplefilter("default", category)
 
 
 def _print_any_text() -> None:

@@ -103,7 +103,7 @@ class Curriculum:
         return state
 
     def custom_samplers(self) -> list[Custom]:
-        """Returns those whose values the TrainParams draws, also of later lessons."""
+        """Returns the custom samplers, also of later lessons: `sample_parameter` draws theirs."""
         lessons = (lesson.value for course in self.courses.values() for lesson in course)
         samplers = (*self.samplers.values(), *lessons)
         return [sampler for sampler in samplers if isinstance(sampler, Custom)]

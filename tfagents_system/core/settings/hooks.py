@@ -13,13 +13,13 @@ from tfagents_system.core.settings.attribute_names import HOOKS
 
 # Keyword arguments that a hook may have, and their values if the caller has none.
 FALLBACKS: Mapping[str, Any] = {"id": 0, "collect_env": None}
-_FREE = {
-    "collect_env_args_kwargs": ("id",),
-    "eval_env_args_kwargs": ("id", "collect_env"),
-    "train_observers_ctor": ("id",),
-    "eval_observers_ctor": ("id",),
+_FREE: Mapping[str, tuple[str, ...]] = {
+    "collect_env_args_kwargs": (),
+    "eval_env_args_kwargs": (),
+    "train_observers_ctor": (),
+    "eval_observers_ctor": (),
     "callbacks": ("program",),
-}  # hooks that may leave out any of these
+}  # hooks that may leave out any of these, and of FALLBACKS
 _POSITIONAL = {
     "actor_ctor": ("obs_spec", "action_spec"),
     "critic_ctor": ("obs_spec", "action_spec"),

@@ -35,6 +35,7 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "params_dir": (_is_text, "a string"),
     "params_name": (lambda value: value is None or _is_text(value), "a string or null"),
     "started_at": (_are_texts, "a list of strings"),
+    "deterministic": (lambda value: value is None or isinstance(value, bool), "true or false"),
     "initialized_from": (lambda value: value is None or _is_text(value), "a string or null"),
 }
 

@@ -64,9 +64,7 @@ def notes_on_config(config: Mapping[str, Any], where: str, params: pathlib.Path)
         if nearest := difflib.get_close_matches(key, ENV_CONFIG_KEYS, n=1, cutoff=0.8):
             notes.append(f"{where}: the key {key} counts as your own. Did you mean {nearest[0]}?")
         elif name := names.get(key.lower()):
-            here = f"{SETTINGS_ELSEWHERE.get(name, name)}, in the params file or by --set"
-            if here.startswith("horizon "):
-                here = "horizon, in this file"
+            here = SETTINGS_ELSEWHERE.get(name, f"{name}, in the params file or by --set")
             notes.append(
                 f"{where}: the key {key} counts as your own, and sets nothing else. If it is to be "
                 f"a setting: here it is {here}."
