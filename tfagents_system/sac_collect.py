@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
 import numpy as np
@@ -38,7 +38,7 @@ from tfagents_system.core.programs.params_loader import Run, load_run
 from tfagents_system.core.programs.program import StopFlag, prefer_response, run_program
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.settings.minibatches import trains_offline
-from tfagents_system.core.state.incarnation import Fence
+from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.liveness import SILENT_SECS
 from tfagents_system.core.state.run_spec import await_run_spec
 from tfagents_system.core.state.running import is_finished
@@ -100,17 +100,7 @@ def collect(
         run.paths, worker_id, run.horizon, params.log_period_itrs, collects, params.callbacks,
         ends_at_horizon=params.time_aware,
     )  # fmt: skip
-    run_seed = run.seed if collects else derive_seed(run.seed, SeedPurpose.EVALUATORS)
-    # A crash before the first episode must not repeat itself with the same random numbers. The
-    # first start has the same seeds in all runs with this seed; in a deterministic run, all starts.
-    is_repeated = deterministic or records.fence.is_first
-    seed = functools.partial(
-        derive_seed,
-        run_seed,
-        index=worker_id,
-        env_step=records.env_step,
-        start=0 if is_repeated else records.fence.number,
-    )
+    seed = _seeds(run, worker_id, records, deterministic)
     seed_global_generators(seed)
     watchdog = GUEST.watch(env_timeout_secs)
     environments = make_environments(run, worker_id, seed, watchdog, collects)
@@ -134,30 +124,16 @@ def collect(
     )
     check_columns(signature, made.columns)
     stream = Stream(worker_id, records.fence.number)
-    journal = _open_journal(run, stream, records.fence, made) if collects else None
-    interventions = None
-    if collects and params.keep_interventions:
-        interventions = InterventionFile(run.paths.interventions, stream, made.codec, made.layout)
     tables = ROUND_TABLES if deterministic else (EXPERIENCE_TABLE,)
-    adder = Adder(client, made.codec, made.layout, journal, tables=tables,
-                  gamma=params.discount, num_slots=num_slots,
-                  interventions=interventions)  # fmt: skip
+    adder = _make_adder(run, made, client, stream, records, tables, num_slots)
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS,
                             num_courses=len(run.curriculum.courses))  # fmt: skip
-    make_worker: Callable[..., Worker] = Worker if num_slots == 1 else SideBySideWorker
-    if not collects:
-        make_worker = EvaluatingWorker
+    make_worker = _worker_class(collects, num_slots)
     if deterministic:
         publish_round = round_publisher(client).publish
         make_worker = functools.partial(LockStepWorker, publish_round=publish_round)
     look = CheckpointWatch(run.paths, stream, env_timeout_secs + SILENT_SECS).look
-    relabelling = []
-    if params.her_copies:
-        goals_rng = np.random.default_rng(seed(SeedPurpose.GOALS))
-        relabelling = [
-            GoalRelabelling(params.her_copies, params.her_strategy, rng, params.time_aware)
-            for rng in generators(goals_rng, num_slots)
-        ]
+    relabelling = _make_relabelling(params, seed(SeedPurpose.GOALS), num_slots)
     worker = make_worker(
         run,
         environments,
@@ -179,6 +155,61 @@ def collect(
         environments.close()
         environments.watchdog.rest()
         reader.close()
+
+
+def _seeds(
+    run: Run, worker_id: int, records: WorkerRecords, deterministic: bool
+) -> functools.partial[int]:
+    """Returns the function of a SeedPurpose that derives the seeds of this start.
+
+    A crash before the first episode must not repeat itself with the same random numbers. The first
+    start has the same seeds in all runs with this seed; in a deterministic run, all starts.
+    """
+    is_repeated = deterministic or records.fence.is_first
+    return functools.partial(
+        derive_seed,
+        run.seed if records.collects else derive_seed(run.seed, SeedPurpose.EVALUATORS),
+        index=worker_id,
+        env_step=records.env_step,
+        start=0 if is_repeated else records.fence.number,
+    )
+
+
+def _worker_class(collects: bool, num_slots: int) -> Callable[..., Worker]:
+    if not collects:
+        return EvaluatingWorker
+    return Worker if num_slots == 1 else SideBySideWorker
+
+
+def _make_adder(
+    run: Run,
+    made: Assembly,
+    client: reverb.Client,
+    stream: Stream,
+    records: WorkerRecords,
+    tables: Sequence[str],
+    num_slots: int,
+) -> Adder:
+    """Returns the adder, with the files in which a collecting worker keeps experience."""
+    params, journal, interventions = run.params, None, None
+    max_bytes = int(params.journal_max_mb * 1e6)
+    if records.collects and max_bytes:
+        columns, rows = made.codec.columns, made.layout.rows
+        journal = Journal(run.paths.journals, stream, columns, rows, max_bytes, records.fence)
+    if records.collects and params.keep_interventions:
+        interventions = InterventionFile(run.paths.interventions, stream, made.codec, made.layout)
+    return Adder(client, made.codec, made.layout, journal, tables=tables, gamma=params.discount,
+                 num_slots=num_slots, interventions=interventions)  # fmt: skip
+
+
+def _make_relabelling(params: Params, seed: int, num_slots: int) -> list[GoalRelabelling]:
+    """Returns what copies the env steps of each slot with other goals; empty without HER."""
+    if not params.her_copies:
+        return []
+    return [
+        GoalRelabelling(params.her_copies, params.her_strategy, rng, params.time_aware)
+        for rng in generators(np.random.default_rng(seed), num_slots)
+    ]
 
 
 def _num_to_fill_fn(
@@ -213,14 +244,6 @@ def _ask_server(ask: Callable[[], T], stop: StopFlag) -> T | None:
                 raise
             time.sleep(0.5)
     return None
-
-
-def _open_journal(run: Run, stream: Stream, fence: Fence, made: Assembly) -> Journal | None:
-    max_bytes = int(run.params.journal_max_mb * 1e6)
-    if not max_bytes:
-        return None
-    columns, rows = made.codec.columns, made.layout.rows
-    return Journal(run.paths.journals, stream, columns, rows, max_bytes, fence)
 
 
 def _worker_id() -> int:

@@ -54,7 +54,7 @@ class WorkerRecords:
         self.fence = Fence.of_worker(paths, self.program)
         self.callbacks = Callbacks(callbacks, self.program, paths)
         self._looked_at = time.monotonic()
-        self._collects = collects
+        self.collects = collects
         if collects:
             self._collect_log = EpisodeLog(paths.episodes, "collect", worker_id)
             self._lesson_log = LessonLog(paths.episodes, worker_id)
@@ -142,7 +142,7 @@ class WorkerRecords:
     def evaluated(self, episode: Episode, iteration: int, train_step: int) -> None:
         """Records a greedy episode of the policy of `train_step`."""
         self._check_fence()
-        if not self._collects:
+        if not self.collects:
             self.env_step += episode.length
         self._eval_log.append(episode, iteration, train_step, self.env_step)
         if train_step != self._share_step:
