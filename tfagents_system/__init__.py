@@ -7,7 +7,7 @@ from typing import Any
 
 from tfagents_system.core.process import process_start
 
-process_start.settle()
+process_start.prepare()
 
 # TensorFlow 2.15 wraps dicts with wrapt. Its C extension hides their __dict__ from Python, so that
 # typing-extensions >= 4.6, which most packages that users add need, fails in a tf.function ("this

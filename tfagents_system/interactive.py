@@ -15,12 +15,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfagents_system.commands.environment_ids import slug_of
-from tfagents_system.commands.environment_options import WRAP_EXAMPLE, literal
+from tfagents_system.commands.projects.environment_ids import slug_of
+from tfagents_system.commands.projects.environment_options import WRAP_EXAMPLE, literal
 from tfagents_system.core.errors import EXIT_CONFIG, EXIT_FINISHED, EXIT_STOPPED, ConfigError
 from tfagents_system.core.installed import is_installed
 from tfagents_system.core.leaves import without
-from tfagents_system.core.process.process_start import there, tolerate_warnings
+from tfagents_system.core.process.process_start import launch_arguments, tolerate_warnings
 from tfagents_system.core.settings.env_config import load_env_config
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.running import is_finished
@@ -160,7 +160,7 @@ def train(
     with open(descriptor, "wb") as file:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file,
-            stderr=subprocess.STDOUT, start_new_session=True, **there(os.environ),
+            stderr=subprocess.STDOUT, start_new_session=True, **launch_arguments(os.environ),
         )  # fmt: skip
     folder = pathlib.Path.cwd() / "logs" / name
     return TrainingRun(process, folder, pathlib.Path(output))

@@ -18,10 +18,10 @@ import pytest
 from tf_agents.specs import array_spec
 
 from tfagents_system.collection import rollouts
-from tfagents_system.commands import environment_check, learning_check
 from tfagents_system.commands.check import check
-from tfagents_system.commands.check_rows import Row
-from tfagents_system.commands.environment_probes import check_rewards, shown_specs
+from tfagents_system.commands.checks import environment, learning
+from tfagents_system.commands.checks.probes import check_rewards, shown_specs
+from tfagents_system.commands.checks.rows import Row
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.curriculum import Curriculum
@@ -148,9 +148,7 @@ def checked(folder, capsys, fault=None, learns=False, load=0.0, **config):
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(os, "getloadavg", lambda: (load, load, load)))
         if not learns:
-            stack.enter_context(
-                mock.patch.object(learning_check, "check_learning", lambda *_: learned)
-            )
+            stack.enter_context(mock.patch.object(learning, "check_learning", lambda *_: learned))
         code = check(**files, predict=False)
     rows = {}
     for line in capsys.readouterr().out.split("\n\n")[0].splitlines():
@@ -385,9 +383,9 @@ def test_a_worker_needs_the_memory_of_all_of_its_environments(tmp_path, monkeypa
         made.append(make_collect_environment(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(environment_check, "make_collect_environment", make)
-    monkeypatch.setattr(environment_check.memory, "own_mb", lambda: 100.0 + 20 * len(made))
-    looked = environment_check.EnvironmentCheck(params, 20, Curriculum({}), 1)
+    monkeypatch.setattr(environment, "make_collect_environment", make)
+    monkeypatch.setattr(environment.memory, "own_mb", lambda: 100.0 + 20 * len(made))
+    looked = environment.EnvironmentCheck(params, 20, Curriculum({}), 1)
     monkeypatch.setattr(looked, "_try_to_learn", lambda made: None)
     with contextlib.closing(looked):
         looked.run(lambda step: None)

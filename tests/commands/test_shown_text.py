@@ -8,7 +8,7 @@ from report_fakes import learner_report, worker_report, write_report
 from rich.console import Console
 from run_files import write_run
 
-from tfagents_system.commands.check_rows import Row, table
+from tfagents_system.commands.checks.rows import Row, table
 from tfagents_system.commands.dashboard import Dashboard
 from tfagents_system.commands.list_runs import list_runs
 from tfagents_system.comparison.compare import compare

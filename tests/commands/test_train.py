@@ -13,17 +13,18 @@ import pytest
 from run_files import write_finished_run
 
 from tfagents_system.agents.table import ALGORITHMS
-from tfagents_system.commands import templates, train, training_project
+from tfagents_system.commands import train
 from tfagents_system.commands.bindings import (
     algorithm_in,
     bindings_of,
     with_bindings,
 )
-from tfagents_system.commands.environment_ids import EnvironmentId, find_environment
-from tfagents_system.commands.environment_options import EnvironmentOptions
-from tfagents_system.commands.environment_trial import try_environment
+from tfagents_system.commands.projects import templates, training_project
+from tfagents_system.commands.projects.environment_ids import EnvironmentId, find_environment
+from tfagents_system.commands.projects.environment_options import EnvironmentOptions
+from tfagents_system.commands.projects.environment_trial import try_environment
+from tfagents_system.commands.projects.training_project import project_of
 from tfagents_system.commands.sweeps.experiments import Task
-from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.checks.params_check import check_params_file

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from tf_agents.environments import utils
 
-from tfagents_system.commands.environment_ids import find_environment
+from tfagents_system.commands.projects.environment_ids import find_environment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.environments import gymnasium_adapter
 

@@ -7,9 +7,9 @@ from tf_agents.environments import py_environment, suite_gym, wrappers
 from tf_agents.specs import array_spec
 
 from tfagents_system.environments import remarks
+from tfagents_system.environments.declared_kinds import DeclaredKinds
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
-from tfagents_system.environments.image_layouts import ImageLayouts
 from tfagents_system.environments.partial_observation import LastAction
 
 
@@ -131,7 +131,7 @@ def test_an_image_that_would_be_a_vector_is_said(spec, shown):
     assert f"If it is an image, set image_layouts = {{'{name}': '{layout}'}}; if " in remark.advice
     assert remarks.remarks_on(observing(spec), takes_vectors=False) == []
     for chosen in (layout, "vector"):
-        environment = ImageLayouts(observing(spec), {name: chosen})
+        environment = DeclaredKinds(observing(spec), {name: chosen}, [], [])
         assert remarks.remarks_on(environment, takes_vectors=True) == []
 
 
@@ -150,7 +150,7 @@ def test_frames_of_a_wrapper_that_would_be_a_vector_are_said(spec, shown):
     assert (
         "set frame_stack = 4 in TrainParams; if it is a vector, set image_layouts" in remark.advice
     )
-    environment = ImageLayouts(observing({"eye": spec}), {"eye": "vector"})
+    environment = DeclaredKinds(observing({"eye": spec}), {"eye": "vector"}, [], [])
     assert remarks.remarks_on(environment, takes_vectors=True) == []
 
 

@@ -75,7 +75,7 @@ ELSEWHERE = {
         "tests/test_site.py::test_every_page_of_docs_is_in_the_navigation_of_every_other",
     "sac train --env metaworld:Meta-World/MT1 --env_kwargs env_name=reach-v3 render_mode=rgb_array "
     "--horizon 200 --wrap gymnasium.wrappers.FrameStackObservation:4 --workers 4":
-        "tests/commands/test_environment_options.py::test_a_run_with_all_options",
+        "tests/commands/projects/test_environment_options.py::test_a_run_with_all_options",
     "sac check arm_variables.sh": CHECK,
     ".venv/bin/sac check training_variables_pendulum.sh": CHECK,
     ".venv/bin/sac export --params tfagents_system/minitaur_params.py "

@@ -9,7 +9,7 @@ import pytest
 from commands.test_train import REPO, sac
 from system.tiny_run import TINY
 
-from tfagents_system.core.process.process_start import there
+from tfagents_system.core.process.process_start import launch_arguments
 
 pytestmark = pytest.mark.system
 
@@ -174,7 +174,7 @@ def test_user_code_sees_the_same_in_every_command_and_program(awkward, tmp_path)
     module = "tfagents_system"
     expected = {*(f"{module} {name}" for name in ("check", "eval", "export", "report")),
                 *(f"{module}.{name}" for name in ("sac_train", "sac_collect")),
-                f"{module}.commands.learner_speed", "a child"}  # fmt: skip
+                f"{module}.commands.checks.learner_speed", "a child"}  # fmt: skip
     assert programs == expected
     assert view["file"] == str(lab / "my-arm.py") and view["argv"] == [view["file"]]
     assert view["name"] == "my-arm" and view["class"] == "my-arm.Payload"
@@ -235,7 +235,7 @@ def test_a_package_of_our_name_in_the_current_folder_is_not_taken_for_ours(tmp_p
     (tmp_path / "tfagents_system/__init__.py").write_text("raise ImportError('not ours')\n")
     monkeypatch.chdir(tmp_path)
     command = [sys.executable, "-m", "tfagents_system.launch.show.status", "--help"]
-    told = there({"PATH": os.environ["PATH"]})
+    told = launch_arguments({"PATH": os.environ["PATH"]})
     done = subprocess.run(command, **told, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "usage: " in done.stdout, done.stderr
     assert told["env"]["SERVICE_WORKING_DIR"] == str(tmp_path)

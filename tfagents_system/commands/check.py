@@ -24,9 +24,9 @@ from tfagents_system.commands.bindings import (
     with_algorithm,
     with_bindings,
 )
-from tfagents_system.commands.check_rows import Row, busy_rows, explained, table
-from tfagents_system.commands.described_environment import files_for
-from tfagents_system.commands.environment_options import EnvironmentOptions
+from tfagents_system.commands.checks.rows import Row, busy_rows, explained, table
+from tfagents_system.commands.projects.described_environment import files_for
+from tfagents_system.commands.projects.environment_options import EnvironmentOptions
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.core.process.processes import leaving_none_behind
@@ -104,7 +104,7 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     check_files(settings.config, settings.params)
     env_config = load_env_config(settings.config)
     # Imports TensorFlow, so it comes after all checks that are fast.
-    from tfagents_system.commands.environment_check import STEPS, EnvironmentCheck
+    from tfagents_system.commands.checks.environment import STEPS, EnvironmentCheck
 
     train_params = load_params(settings.params, env_config, settings.gin_bindings)
     curriculum = curriculum_of(train_params, env_config, settings.config)
@@ -129,7 +129,7 @@ def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
     rows += busy
     print(table(rows), flush=True)
     if predict and looked.made is not None:
-        from tfagents_system.commands import forecast
+        from tfagents_system.commands.checks import forecast
 
         try:
             with progress_bar("training on made-up data"):

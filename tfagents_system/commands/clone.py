@@ -21,7 +21,7 @@ import numpy as np
 
 from tfagents_system.agents.table import ALGORITHMS
 from tfagents_system.commands.bindings import algorithm_in, bindings_of, with_bindings
-from tfagents_system.commands.described_environment import described_files
+from tfagents_system.commands.projects.described_environment import described_files
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.processes import leaving_none_behind
 from tfagents_system.core.programs.command_line import AtLeast

@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Annotated
 
-from tfagents_system.commands.described_environment import described_params
+from tfagents_system.commands.projects.described_environment import described_params
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.process.processes import leaving_none_behind
 from tfagents_system.core.programs.command_line import OneOf

@@ -27,9 +27,9 @@ from tfagents_system.commands.bindings import (
     with_bindings,
 )
 from tfagents_system.commands.earlier_runs import check_is_same
-from tfagents_system.commands.environment_options import EnvironmentOptions, sources_of
 from tfagents_system.commands.learned_data import settings_of_data
-from tfagents_system.commands.training_project import Files, project_of
+from tfagents_system.commands.projects.environment_options import EnvironmentOptions, sources_of
+from tfagents_system.commands.projects.training_project import Files, project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings

@@ -22,10 +22,10 @@ def wait_until(
         time.sleep(poll_secs)
 
 
-class Glances(Generic[T]):
+class Throttled(Generic[T]):
     """The newest answer to a question that is asked at most once in a while.
 
-    is_finished = Glances(paths.finished.exists, period_secs=2.0)
+    is_finished = Throttled(paths.finished.exists, period_secs=2.0)
     while not is_finished(): ...
     """
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tree
 from numpy.typing import NDArray
-from tf_agents.environments import py_environment, wrappers
+from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
@@ -16,11 +16,12 @@ from tfagents_system.core.process.guest import GUEST
 from tfagents_system.environments.adapter import layers
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 from tfagents_system.environments.layers import py_layers
+from tfagents_system.environments.observation_wrapper import ObservationWrapper
 
 _Read = Callable[[], Any]
 
 
-class ActionMasks(wrappers.PyEnvironmentBaseWrapper):
+class ActionMasks(ObservationWrapper):
     """Adds the leaf `action_mask` to observations: float32 [N], 1 for each integer that is allowed.
 
     An observation that is no dict becomes {"observation": ..., "action_mask": ...}. At the last
@@ -34,30 +35,16 @@ class ActionMasks(wrappers.PyEnvironmentBaseWrapper):
         super().__init__(environment)
         self._choices, self._read = choices, read
         self._env_step = 0
-        self._spec = with_mask(environment.observation_spec(), mask_spec(choices))
+        self._spec = with_mask(self._spec, mask_spec(choices))
 
-    def observation_spec(self) -> Any:
-        """Returns the spec with the mask."""
-        return self._spec
-
-    def _reset(self) -> ts.TimeStep:
-        self._env_step = 0
-        return self._masked(self._env.reset())
-
-    def _step(self, action: Any) -> ts.TimeStep:
-        self._env_step += 1
-        time_step = self._env.step(action)
-        if time_step.is_first():
-            self._env_step = 0
-        return self._masked(time_step)
-
-    def _masked(self, time_step: ts.TimeStep) -> ts.TimeStep:
+    def _observe(self, time_step: ts.TimeStep) -> dict[str, Any]:
+        self._env_step = 0 if time_step.is_first() else self._env_step + 1
         given = self._read() if self._read else time_step.observation[ACTION_MASK]
         if given is None and time_step.is_last():  # nothing acts any more
             given = np.zeros(self._choices.num_integers)
         where = f"at env step {self._env_step} of the episode"
         mask = checked_mask(given, self._choices, bool(time_step.is_last()), where)
-        return time_step._replace(observation=with_mask(time_step.observation, mask))
+        return with_mask(time_step.observation, mask)
 
 
 def checked_mask(given: Any, choices: Choices, is_last: bool, where: str) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tree
 from numpy.typing import NDArray
-from tf_agents.environments import py_environment, wrappers
+from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
@@ -24,9 +24,10 @@ from tfagents_system.data.images import (
     layout_of_shape,
     looks_like_image,
 )
+from tfagents_system.environments.observation_wrapper import ObservationWrapper
 
 
-class AsImages(wrappers.PyEnvironmentBaseWrapper):
+class AsImages(ObservationWrapper):
     """Converts pictures in observations to uint8 [height, width, channels].
 
     Gray pictures [H, W] get a channel, channels before height and width move to the end, and
@@ -41,30 +42,19 @@ class AsImages(wrappers.PyEnvironmentBaseWrapper):
           ConfigError: If its observation has no picture, or one of floats without finite bounds.
         """
         super().__init__(environment)
-        spec = environment.observation_spec()
-        leaves = tree.flatten_with_path(spec)
+        leaves = tree.flatten_with_path(self._spec)
         if not any(_is_picture(leaf) for _, leaf in leaves):
             found = ", ".join(f"{leaf.dtype} {list(leaf.shape)}" for _, leaf in leaves)
             raise ConfigError(f"AsImages: no observation of the environment is a picture: {found}.")
-        self._spec = tree.map_structure(_image_spec, spec)
+        self._spec = tree.map_structure(_image_spec, self._spec)
         self._casts = [
             _image_cast(leaf, "/".join(map(str, ("observation", *path)))) for path, leaf in leaves
         ]
 
-    def observation_spec(self) -> Any:
-        """Returns the specs with the images."""
-        return self._spec
-
-    def _reset(self) -> ts.TimeStep:
-        return self._with_images(self._env.reset())
-
-    def _step(self, action: Any) -> ts.TimeStep:
-        return self._with_images(self._env.step(action))
-
-    def _with_images(self, time_step: ts.TimeStep) -> ts.TimeStep:
+    def _observe(self, time_step: ts.TimeStep) -> Any:
         leaves = tree.flatten_up_to(self._spec, time_step.observation, check_types=False)
         images = [cast(leaf) for cast, leaf in zip(self._casts, leaves, strict=True)]
-        return time_step._replace(observation=tree.unflatten_as(self._spec, images))
+        return tree.unflatten_as(self._spec, images)
 
 
 def _is_picture(spec: array_spec.ArraySpec) -> bool:

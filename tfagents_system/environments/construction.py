@@ -15,14 +15,13 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import base_env_adapter, pettingzoo_adapter
 from tfagents_system.environments.action_masks import ActionMasks, with_action_masks
 from tfagents_system.environments.closing import end_started
+from tfagents_system.environments.declared_kinds import DeclaredKinds
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
 from tfagents_system.environments.guest_environment import GuestEnvironment, OwnActions, as_made
 from tfagents_system.environments.gym_adapter import GymEnvironment
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
-from tfagents_system.environments.image_layouts import ImageLayouts
 from tfagents_system.environments.leaf_names import check_leaf_names
-from tfagents_system.environments.observation_kinds import ObservationKinds
 from tfagents_system.environments.time_left import TimeLeft
 from tfagents_system.environments.time_limits import keep_discount_at_time_limits
 from tfagents_system.environments.vector_adapter import GymnasiumVectorEnvironment
@@ -140,12 +139,10 @@ def _as_ours(
             "of actions; allowed is 1 then: an action may be forbidden before it is repeated."
         )
     check_leaf_names(environment.observation_spec())
-    if params.image_layouts:
-        environment = ImageLayouts(environment, params.image_layouts)
-    has_goals = params.goal_conditioning_type != "none"
-    if params.entity_observations or params.goal_observations or not has_goals:
-        entities, goals = params.entity_observations, params.goal_observations
-        environment = ObservationKinds(environment, entities, goals, has_goals)
+    layouts, has_goals = params.image_layouts or {}, params.goal_conditioning_type != "none"
+    entities, goals = params.entity_observations, params.goal_observations
+    if layouts or entities or goals or not has_goals:
+        environment = DeclaredKinds(environment, layouts, entities, goals, has_goals)
     stack = params.frame_stack
     return FrameStack(environment, stack) if stack > 1 else environment
 

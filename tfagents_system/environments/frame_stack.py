@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import tree
 from numpy.typing import NDArray
-from tf_agents.environments import py_environment, wrappers
+from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.data import images
+from tfagents_system.environments.observation_wrapper import ObservationWrapper
 
 
-class FrameStack(wrappers.PyEnvironmentBaseWrapper):
+class FrameStack(ObservationWrapper):
     """Stacks the last `num_frames` frames of image observations.
 
     Frames are joined along the channels, the newest last, gray frames [H, W] to [H, W, num_frames];
@@ -26,7 +27,7 @@ class FrameStack(wrappers.PyEnvironmentBaseWrapper):
     def __init__(self, environment: py_environment.PyEnvironment, num_frames: int):
         """Wraps and owns `environment`; raises ConfigError if it has no image observation."""
         super().__init__(environment)
-        self._spec = environment.observation_spec()
+        self._frame_spec = self._spec
         leaves = tree.flatten(self._spec)
         if not any(map(images.is_image, leaves)):
             found = ", ".join(f"{spec.dtype} {list(spec.shape)}" for spec in leaves)
@@ -36,30 +37,20 @@ class FrameStack(wrappers.PyEnvironmentBaseWrapper):
                 "docs/environments.md#images."
             )
         self._num_frames = num_frames
-        self._stacked_spec = tree.map_structure(lambda leaf: _stacked(leaf, num_frames), self._spec)
+        self._spec = tree.map_structure(lambda leaf: _stacked(leaf, num_frames), self._spec)
         self._frames: list[collections.deque[NDArray[Any]]] = []
 
-    def observation_spec(self) -> Any:
-        """Returns the specs of the stacked observation."""
-        return self._stacked_spec
-
-    def _reset(self) -> ts.TimeStep:
-        return self._stacked(self._env.reset())
-
-    def _step(self, action: Any) -> ts.TimeStep:
-        return self._stacked(self._env.step(action))
-
-    def _stacked(self, time_step: ts.TimeStep) -> ts.TimeStep:
+    def _observe(self, time_step: ts.TimeStep) -> Any:
         leaves = tree.flatten(time_step.observation)
         if time_step.is_first():
             self._frames = [collections.deque(maxlen=self._num_frames) for _ in leaves]
-        joined = []
-        for spec, leaf, frames in zip(tree.flatten(self._spec), leaves, self._frames, strict=True):
+        specs, joined = tree.flatten(self._frame_spec), []
+        for spec, leaf, frames in zip(specs, leaves, self._frames, strict=True):
             if images.is_image(spec):
                 frames.extend([np.array(leaf)] * (1 if frames else self._num_frames))
                 leaf = _joined(frames, images.layout_of(spec))
             joined.append(leaf)
-        return time_step._replace(observation=tree.unflatten_as(self._spec, joined))
+        return tree.unflatten_as(self._spec, joined)
 
 
 def _stacked(spec: array_spec.ArraySpec, num_frames: int) -> array_spec.ArraySpec:

@@ -7,7 +7,6 @@ They wrap any PyEnvironment, in `TrainParams.env_ctor`. Rewards, discounts, rend
 and the curriculum's `set_state` pass through.
 """
 
-import abc
 import collections
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,42 +14,17 @@ from typing import Any
 import numpy as np
 import tree
 from numpy.typing import NDArray
-from tf_agents.environments import py_environment, wrappers
+from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.action_masks import ACTION_MASK, has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
-from tfagents_system.environments.own_arrays import own
+from tfagents_system.environments.observation_wrapper import ObservationWrapper
 
 
-class _ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
-    """Changes only the observation of each time step."""
-
-    def __init__(self, environment: py_environment.PyEnvironment):
-        super().__init__(environment)
-        self._spec: Any = environment.observation_spec()
-
-    def observation_spec(self) -> Any:
-        """Returns the spec of the changed observation."""
-        return self._spec
-
-    def _reset(self) -> ts.TimeStep:
-        return self._changed(self._env.reset(), None)
-
-    def _step(self, action: Any) -> ts.TimeStep:
-        return self._changed(self._env.step(own(action)), action)
-
-    def _changed(self, time_step: ts.TimeStep, action: Any) -> ts.TimeStep:
-        return time_step._replace(observation=self._observe(time_step, action))
-
-    @abc.abstractmethod
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> Any:
-        """Returns the observation that replaces that of `time_step`; `action` led there."""
-
-
-class KeepObservations(_ObservationWrapper):
+class KeepObservations(ObservationWrapper):
     """Keeps only the named parts of the observation, in the given order.
 
     Parts are entries of a vector, or values of a dict. A dict with one value left becomes that
@@ -76,7 +50,7 @@ class KeepObservations(_ObservationWrapper):
             low, high = _bounds(self._spec)
             self._spec = _vector_spec(low[self._parts], high[self._parts], self._spec.dtype)
 
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> Any:
+    def _observe(self, time_step: ts.TimeStep) -> Any:
         return self._picked(time_step.observation)
 
     def _picked(self, observation: Any) -> Any:
@@ -98,7 +72,7 @@ class DropObservations(KeepObservations):
         super().__init__(environment, [part for part in every if part not in dropped])
 
 
-class FirstObservationOnly(_ObservationWrapper):
+class FirstObservationOnly(ObservationWrapper):
     """Shows some entries only in the first observation of an episode.
 
     Later they are zero, so that the policy must remember them.
@@ -119,14 +93,14 @@ class FirstObservationOnly(_ObservationWrapper):
         self._indices = _checked_parts(self._spec, indices, type(self).__name__)
         self._spec = _with_zero(self._spec)
 
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> NDArray[Any]:
+    def _observe(self, time_step: ts.TimeStep) -> NDArray[Any]:
         observation = np.array(time_step.observation)
         if not time_step.is_first():
             observation[self._indices] = 0
         return observation
 
 
-class LastAction(_ObservationWrapper):
+class LastAction(ObservationWrapper):
     """Appends the last action, and optionally its reward, to the observation.
 
     Both are in the environment's units (the action for example in N m), and zero in the first
@@ -148,22 +122,25 @@ class LastAction(_ObservationWrapper):
         owner, action_spec = type(self).__name__, environment.action_spec()
         _check_is_vector(self._spec, owner)
         _check_is_vector(action_spec, owner, "action")
-        self._nothing = np.zeros(action_spec.shape, np.float32)
+        self._nothing = self._action = np.zeros(action_spec.shape, np.float32)
         bounds = [_bounds(self._spec), _bounds(_with_zero(action_spec))]
         if with_reward:
             bounds.append((np.array([-np.inf]), np.array([np.inf])))
         low, high = (np.concatenate(side) for side in zip(*bounds, strict=True))
         self._spec = _vector_spec(low, high, np.float32)
 
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> NDArray[Any]:
-        is_first = time_step.is_first()  # also for a step that has reset
-        parts = [time_step.observation, self._nothing if is_first else action]
+    def _step(self, action: Any) -> ts.TimeStep:
+        self._action = action
+        return super()._step(action)
+
+    def _observe(self, time_step: ts.TimeStep) -> NDArray[Any]:
+        parts = [time_step.observation, self._nothing if time_step.is_first() else self._action]
         if self._with_reward:
             parts.append([time_step.reward])
         return np.concatenate(parts, dtype=np.float32, casting="same_kind")
 
 
-class ObservationStack(_ObservationWrapper):
+class ObservationStack(ObservationWrapper):
     """Joins the last k observation vectors, the oldest first, to one [k n].
 
     Vectors before the start of an episode are zero.
@@ -189,14 +166,14 @@ class ObservationStack(_ObservationWrapper):
         self._k = k
         self._observations: collections.deque[NDArray[Any]] = collections.deque(maxlen=k)
 
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> NDArray[Any]:
+    def _observe(self, time_step: ts.TimeStep) -> NDArray[Any]:
         if time_step.is_first():
             self._observations.extend([self._blank] * self._k)
         self._observations.append(np.array(time_step.observation))
         return np.concatenate(self._observations)
 
 
-class ObservationDropout(_ObservationWrapper):
+class ObservationDropout(ObservationWrapper):
     """Sets observations to zero at random.
 
     Each one independently, including the first of an episode. A mask of actions stays.
@@ -230,7 +207,7 @@ class ObservationDropout(_ObservationWrapper):
         self._random = _generator(seed)
         return self._env.seed(seed)
 
-    def _observe(self, time_step: ts.TimeStep, action: Any) -> Any:
+    def _observe(self, time_step: ts.TimeStep) -> Any:
         observation = time_step.observation
         if self._random.random() >= self._probability:
             return observation

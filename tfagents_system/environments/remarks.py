@@ -11,8 +11,8 @@ import tree
 from tfagents_system.data import images
 from tfagents_system.environments import spaces
 from tfagents_system.environments.adapter import EnvironmentAdapter
+from tfagents_system.environments.declared_kinds import array_name
 from tfagents_system.environments.layers import every_layer, py_layers
-from tfagents_system.environments.renamed_specs import array_name
 
 # Attributes and classes of running means, in gym, gymnasium and similar libraries.
 _ATTRIBUTE = re.compile(r"(^|_)(rms|mean_?std)$|running_?(mean|std|var|stat|norm)", re.IGNORECASE)

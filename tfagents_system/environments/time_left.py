@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from tf_agents.environments import py_environment, wrappers
+from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments.observation_wrapper import ObservationWrapper
 
 TIME_LEFT = "time_left"  # key in a dict
 
 
-class TimeLeft(wrappers.PyEnvironmentBaseWrapper):
+class TimeLeft(ObservationWrapper):
     """Adds the share of the horizon that is left: 1 at the reset, 0 at the horizon's last step.
 
     A vector of floats gets it as its last entry, a dict as the float32 [1] `time_left`. The last
@@ -34,10 +35,10 @@ class TimeLeft(wrappers.PyEnvironmentBaseWrapper):
         """
         super().__init__(environment)
         self._horizon, self._num_steps = horizon, 0
-        spec = environment.observation_spec()
+        spec = self._spec
         if isinstance(spec, Mapping) and TIME_LEFT not in spec:
             share = array_spec.BoundedArraySpec([1], np.float32, 0.0, 1.0, TIME_LEFT)
-            self._spec: Any = {**spec, TIME_LEFT: share}
+            self._spec = {**spec, TIME_LEFT: share}
         elif isinstance(spec, array_spec.ArraySpec) and _is_vector(spec):
             low, high = (
                 np.broadcast_to(getattr(spec, side, bound), spec.shape)
@@ -52,27 +53,19 @@ class TimeLeft(wrappers.PyEnvironmentBaseWrapper):
                 f" allowed is a vector of floats, or a dict without the key {TIME_LEFT!r}."
             )
 
-    def observation_spec(self) -> Any:
-        """Returns the spec with the share."""
-        return self._spec
-
-    def _reset(self) -> ts.TimeStep:
-        return self._with_share(self._env.reset())
-
     def _step(self, action: Any) -> ts.TimeStep:
-        return self._with_share(self._env.step(action))
+        time_step = super()._step(action)
+        if self._num_steps >= self._horizon:
+            time_step = time_step._replace(discount=np.float32(0.0))
+        return time_step
 
-    def _with_share(self, time_step: ts.TimeStep) -> ts.TimeStep:
+    def _observe(self, time_step: ts.TimeStep) -> Any:
         self._num_steps = 0 if time_step.is_first() else self._num_steps + 1
         share = max(0.0, 1 - self._num_steps / self._horizon)
         observation = time_step.observation
         if isinstance(self._spec, Mapping):
-            observation = {**observation, TIME_LEFT: np.array([share], np.float32)}
-        else:
-            observation = np.append(observation, share).astype(self._spec.dtype)
-        if self._num_steps >= self._horizon:
-            time_step = time_step._replace(discount=np.float32(0.0))
-        return time_step._replace(observation=observation)
+            return {**observation, TIME_LEFT: np.array([share], np.float32)}
+        return np.append(observation, share).astype(self._spec.dtype)
 
 
 def is_used_up(observation: Any) -> Any:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 
 from tfagents_system.core.errors import EXIT_FINISHED
-from tfagents_system.core.process.process_start import there
+from tfagents_system.core.process.process_start import launch_arguments
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.settings.variables import Settings
 
@@ -61,7 +61,7 @@ def run_apart(environ: Mapping[str, str]) -> int:
 
     Until then, signals to this process go to the run.
     """
-    run = subprocess.Popen([sys.executable, "-m", MODULE], **there(environ))
+    run = subprocess.Popen([sys.executable, "-m", MODULE], **launch_arguments(environ))
     of_caller = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),  # a terminal sends it to both
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, frame: run.terminate()),

@@ -7,7 +7,7 @@ from typing import Any
 from tfagents_system.core.settings.stop_condition import TIME, parse_stop_when
 from tfagents_system.core.state.end_request import requested_end
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.waiting import Glances
+from tfagents_system.core.waiting import Throttled
 
 LOOK_PERIOD_SECS = 1.0  # between readings of the request
 
@@ -35,7 +35,7 @@ class EarlyEnd:
           clock: Measures seconds.
         """
         self._paths, self._stop_when, self._clock = paths, stop_when, clock
-        self._look = Glances(self._found_reason, LOOK_PERIOD_SECS, clock)
+        self._look = Throttled(self._found_reason, LOOK_PERIOD_SECS, clock)
         self._conditions = [c for c in parse_stop_when(stop_when) if c.quantity == TIME]
         self._began_at = clock() - (secs_before() if self._conditions else 0.0)
         self._reason: str | None = None

@@ -1,7 +1,6 @@
 """Tasks of dm_control with repeated actions, optionally from pixels."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +9,14 @@ from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.environments import dm_control_adapter, headless
+from tfagents_system.environments.observation_wrapper import ObservationWrapper
 
 SIZE = 84  # pixels
 LUMA = np.array([0.2989, 0.587, 0.114], np.float32)  # of red, green and blue; ITU-R BT.601
 _PLAIN = {"shadow": False, "reflection": False}  # they take most of a software renderer's time
 
 
-class Pixels(wrappers.PyEnvironmentBaseWrapper):
+class Pixels(ObservationWrapper):
     """Shows a task of dm_control as a gray image [84, 84, 1] uint8, through its camera 0.
 
     Shadows and reflections are off: they add nothing about the state and take most of the time.
@@ -26,21 +26,11 @@ class Pixels(wrappers.PyEnvironmentBaseWrapper):
         """Wraps and owns `environment`; raises ConfigError if MuJoCo cannot draw."""
         super().__init__(environment)
         headless.check_can_render("Pixels")
+        self._spec = array_spec.BoundedArraySpec((SIZE, SIZE, 1), np.uint8, 0, 255, "observation")
 
-    def observation_spec(self) -> array_spec.BoundedArraySpec:
-        """Returns the spec of the image."""
-        return array_spec.BoundedArraySpec((SIZE, SIZE, 1), np.uint8, 0, 255, "observation")
-
-    def _reset(self) -> ts.TimeStep:
-        return self._drawn(self._env.reset())
-
-    def _step(self, action: Any) -> ts.TimeStep:
-        return self._drawn(self._env.step(action))
-
-    def _drawn(self, time_step: ts.TimeStep) -> ts.TimeStep:
+    def _observe(self, time_step: ts.TimeStep) -> NDArray[np.uint8]:
         physics = self._env.gym.env.physics  # the adapter's, below any wrappers
-        frame = physics.render(SIZE, SIZE, camera_id=0, render_flag_overrides=_PLAIN)
-        return time_step._replace(observation=gray(frame))
+        return gray(physics.render(SIZE, SIZE, camera_id=0, render_flag_overrides=_PLAIN))
 
 
 def gray(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:

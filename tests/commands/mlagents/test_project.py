@@ -9,14 +9,14 @@ import pytest
 
 from tfagents_system.agents.construction import make_agent
 from tfagents_system.collection.rollouts import run_episode
-from tfagents_system.commands.environment_ids import EnvironmentId
-from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.mlagents.document import Sources, read_document
 from tfagents_system.commands.mlagents.project import convert_project
 from tfagents_system.commands.mlagents.unity import build_settings
 from tfagents_system.commands.new import new
+from tfagents_system.commands.projects.environment_ids import EnvironmentId
+from tfagents_system.commands.projects.environment_options import EnvironmentOptions
+from tfagents_system.commands.projects.training_project import project_of
 from tfagents_system.commands.train import train
-from tfagents_system.commands.training_project import project_of
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.params_loader import load_params
 from tfagents_system.core.settings.curriculum import Curriculum

@@ -4,7 +4,7 @@ from fakes import FakeClock
 from tfagents_system.core.state import pause as pauses
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.pause import COLLECTION, LEARNING, PARTS, pause, paused, resume
-from tfagents_system.core.waiting import Glances
+from tfagents_system.core.waiting import Throttled
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_what_cannot_be_read_pauses_everything(paths, content):
 def test_programs_look_five_times_a_second(paths, monkeypatch):
     clock = FakeClock()
     monkeypatch.setattr(
-        pauses, "Glances", lambda ask, period_secs: Glances(ask, period_secs, clock)
+        pauses, "Throttled", lambda ask, period_secs: Throttled(ask, period_secs, clock)
     )
     is_paused = pauses.pause_of(paths, COLLECTION)
     assert not is_paused()

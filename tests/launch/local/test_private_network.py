@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 from namespaces import NO_MORE_NETWORKS, USERS, needs_namespaces
 
-from tfagents_system.core.process.process_start import there_in_words
+from tfagents_system.core.process.process_start import launch_prefix
 from tfagents_system.launch.local.private_network import (
     network_line,
     why_open,
@@ -178,6 +178,6 @@ def test_another_package_of_our_name_in_the_current_folder_is_not_run(tmp_path, 
     (tmp_path / "tfagents_system").mkdir()
     (tmp_path / "tfagents_system/__init__.py").write_text("raise ImportError('not this one')\n")
     monkeypatch.chdir(tmp_path)
-    command = [*there_in_words(), *with_private_network(["pwd", "-P"])]
+    command = [*launch_prefix(), *with_private_network(["pwd", "-P"])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == (f"{tmp_path.resolve()}\n", "", 0)

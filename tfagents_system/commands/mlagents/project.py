@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tfagents_system.agents.agent_settings import AgentParams, AgentSettings, check_together
-from tfagents_system.commands.environment_ids import EnvironmentId
-from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.mlagents.document import (
     Document,
     Section,
@@ -19,7 +17,9 @@ from tfagents_system.commands.mlagents.parameters import constants_of, curriculu
 from tfagents_system.commands.mlagents.reading import integer, mapping
 from tfagents_system.commands.mlagents.settings import Converted, convert
 from tfagents_system.commands.mlagents.unity import BUILD_KEYS, build_settings, with_arguments
-from tfagents_system.commands.templates import BASE_IMPORT, construction, variables_text
+from tfagents_system.commands.projects.environment_ids import EnvironmentId
+from tfagents_system.commands.projects.environment_options import EnvironmentOptions
+from tfagents_system.commands.projects.templates import BASE_IMPORT, construction, variables_text
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.settings.hyperparameters import check_hyperparameter, hyperparameters
 from tfagents_system.core.settings.training_settings import TrainingSettings

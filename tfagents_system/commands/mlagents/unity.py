@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tfagents_system.commands.environment_options import EnvironmentOptions
 from tfagents_system.commands.mlagents.document import Document, read_document
 from tfagents_system.commands.mlagents.parameters import constants_of, parameters_of
 from tfagents_system.commands.mlagents.reading import mapping, number
+from tfagents_system.commands.projects.environment_options import EnvironmentOptions
 from tfagents_system.core.errors import ConfigError
 
 NO_GRAPHICS = ("-nographics", "-batchmode")  # as ML-Agents starts a build then

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tfagents_system.commands.sweeps.experiments import Experiment
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.cpus import available_cpus, cpu_count, cpu_list
-from tfagents_system.core.process.process_start import there
+from tfagents_system.core.process.process_start import launch_arguments
 from tfagents_system.launch import start
 
 
@@ -56,7 +56,7 @@ class ParallelRuns:
         slot = self._slots.pop()
         with experiment.log.open("ab") as output:
             process = subprocess.Popen(
-                slot, **there(experiment.environ), stdin=subprocess.DEVNULL,
+                slot, **launch_arguments(experiment.environ), stdin=subprocess.DEVNULL,
                 stdout=output, stderr=output,
                 start_new_session=True,  # Ctrl-C reaches it only through the handler
             )  # fmt: skip

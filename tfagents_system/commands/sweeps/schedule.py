@@ -10,7 +10,7 @@ from tfagents_system.commands.sweeps.runs import ParallelRuns
 from tfagents_system.commands.sweeps.task_sweep import FAILED, TaskSweep
 from tfagents_system.core.display import without_secrets
 from tfagents_system.core.state.file_locks import is_locked
-from tfagents_system.core.waiting import Glances
+from tfagents_system.core.waiting import Throttled
 from tfagents_system.launch.show.parts import SEPARATOR
 from tfagents_system.terminal.lines import Terminal
 
@@ -35,7 +35,7 @@ class Schedule:
         self._first: tuple[TaskSweep, Experiment] | None = None
         self._sweep_of: dict[str, TaskSweep] = {}  # of the experiments that run, by name
         self._runs, self._progress, self._terminal = runs, progress, terminal
-        self._prune = Glances(self._prune_trials if prunes else lambda: None, PRUNE_PERIOD_SECS)
+        self._prune = Throttled(self._prune_trials if prunes else lambda: None, PRUNE_PERIOD_SECS)
         self._awaited: str | None = None
 
     def run(self) -> None:

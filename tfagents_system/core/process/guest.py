@@ -4,7 +4,7 @@
         environment = params.env_ctor()
 
 Whatever the block raises, also SystemExit, leaves it as a UserCodeError; a ConfigError stays one.
-Process state that the block has changed is restored (belongings.py) and reported, once for each
+Process state that the block has changed is restored (process_state.py) and reported, once for each
 kind. Some of it, such as the working directory, is lent: user code finds its own value again at its
 next visit.
 """
@@ -22,13 +22,13 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tfagents_system.core.errors import ConfigError, Interrupt, StorageError, SupersededError
-from tfagents_system.core.process.belongings import BELONGINGS, Belonging
+from tfagents_system.core.process.process_state import STATE_ITEMS, StateItem
 from tfagents_system.core.process.watchdog import Watchdog
 
 T = TypeVar("T")
 
 LOOK_PERIOD_SECS = 0.05  # between checks of the state after frequent calls, such as env steps
-_BY_NAME = {each.name: each for each in BELONGINGS}
+_BY_NAME = {each.name: each for each in STATE_ITEMS}
 PATIENCE = 10  # an import, or making networks, may take this many times as long as an env step
 _OURS = pathlib.Path(__file__).parents[2]
 # Libraries that user code calls: a message names the frame that called them.
@@ -37,6 +37,8 @@ _LIBRARIES = ("tf_agents", "tensorflow", "keras", "numpy", "gym", "gymnasium", "
 
 class UserCodeError(Exception):
     """User code raised, or asked the program to exit; `__cause__` is its exception."""
+
+    is_from_start = False  # although there were env steps, none of this start was of use
 
     def __init__(self, message: str, reason: str, place: tuple[str, int] | None = None):
         """`reason` is the exception's type and message, `place` its file and line."""
@@ -114,7 +116,7 @@ class Guest:
 
     def __init__(self) -> None:
         """Knows no state before `remember`, and has no time limit before `watch`."""
-        self._ours: dict[str, Any] = {}  # steady belongings, since `remember`
+        self._ours: dict[str, Any] = {}  # steady items, since `remember`
         self._theirs: dict[str, Any] = {}  # what user code made of lent ones
         self._lent: dict[str, Any] = {}  # what our programs have in its place
         self._told: set[str] = set()
@@ -128,7 +130,7 @@ class Guest:
     def remember(self) -> None:
         """Records the current state of the process as ours, when a program or command begins."""
         sys.path[:] = map(os.path.abspath, sys.path)  # "" is the working directory
-        self._ours = {each.name: each.read() for each in BELONGINGS if each.is_steady}
+        self._ours = {each.name: each.read() for each in STATE_ITEMS if each.is_steady}
 
     @contextlib.contextmanager
     def watching(self, timeout_secs: float) -> Iterator[None]:
@@ -203,8 +205,8 @@ class Guest:
             self._put_back(what, {n: v for n, v in self._ours.items() if n not in is_lent})
 
     def _put_back(self, what: str, ours: dict[str, Any]) -> None:
-        changed: list[Belonging] = []
-        for each in BELONGINGS:
+        changed: list[StateItem] = []
+        for each in STATE_ITEMS:
             if each.name not in ours:
                 continue
             now = each.read()
@@ -237,7 +239,7 @@ class Visit:
         guest = self._guest
         if guest._is_inside or not _is_main_thread():
             return
-        self._ours = {each.name: each.read() for each in BELONGINGS} | guest._ours
+        self._ours = {each.name: each.read() for each in STATE_ITEMS} | guest._ours
         guest._is_inside = guest.was_visited = True
         if guest.mark:
             guest.mark(True)

@@ -23,7 +23,7 @@ ENTRY = "sac"  # the script that pip installs
 _is_own = False
 
 
-def settle() -> None:
+def prepare() -> None:
     """Cleans the path of modules, changes to the user's folder, and prepares messages.
 
     The package calls it before it imports anything else.
@@ -64,7 +64,7 @@ def _print_any_text() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def there(environ: Mapping[str, str]) -> dict[str, Any]:
+def launch_arguments(environ: Mapping[str, str]) -> dict[str, Any]:
     """Returns the arguments of `subprocess` with which `python -m` of this package must start.
 
     It starts in the project's folder, because the current one may have another package of this
@@ -77,7 +77,7 @@ def there(environ: Mapping[str, str]) -> dict[str, Any]:
     return {"cwd": project, "env": {**environ, WORKING_DIR_VARIABLE: os.getcwd()}}
 
 
-def there_in_words() -> list[str]:
+def launch_prefix() -> list[str]:
     """Returns the same as text, to put before `python -m` of this package in a shell command."""
     return ["env", "-C", os.path.dirname(FOLDER), f"{WORKING_DIR_VARIABLE}={os.getcwd()}"]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from tfagents_system.core.state.files import read_json, write_json_durably
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.waiting import Glances
+from tfagents_system.core.waiting import Throttled
 
 COLLECTION, LEARNING = "collection", "learning"  # collection is all env steps, of evaluations, too
 PARTS = (COLLECTION, LEARNING)
@@ -36,6 +36,6 @@ def paused(paths: ExperimentPaths) -> tuple[str, ...]:
     return tuple(parts) if is_readable else PARTS
 
 
-def pause_of(paths: ExperimentPaths, part: str) -> Glances[bool]:
+def pause_of(paths: ExperimentPaths, part: str) -> Throttled[bool]:
     """Returns a reader of whether `part` is paused, which looks at the file every 0.2 s at most."""
-    return Glances(lambda: part in paused(paths), LOOK_PERIOD_SECS)
+    return Throttled(lambda: part in paused(paths), LOOK_PERIOD_SECS)

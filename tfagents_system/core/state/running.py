@@ -19,7 +19,7 @@ from tfagents_system.core.state.files import (
     write_json_atomically,
 )
 from tfagents_system.core.state.paths import ExperimentPaths
-from tfagents_system.core.waiting import Glances
+from tfagents_system.core.waiting import Throttled
 
 MODULES = "modules"  # folder of the copies, by the modules' names
 TABLE = "modules.json"
@@ -61,9 +61,9 @@ def is_finished(paths: ExperimentPaths) -> bool:
     return paths.finished.exists() and not paths.extends.exists()
 
 
-def finish_of(paths: ExperimentPaths) -> Glances[bool]:
+def finish_of(paths: ExperimentPaths) -> Throttled[bool]:
     """Returns a reader of whether training has reached its end; it looks every 2 s at most."""
-    return Glances(lambda: is_finished(paths), FINISHED_PERIOD_SECS)
+    return Throttled(lambda: is_finished(paths), FINISHED_PERIOD_SECS)
 
 
 def copied_modules(paths: ExperimentPaths) -> list[UserModule]:

@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED, EXIT_STORAGE, ConfigError
-from tfagents_system.core.process.process_start import there
+from tfagents_system.core.process.process_start import launch_arguments
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.clusters.ray_actor import ShareActor
@@ -213,7 +213,7 @@ class Driver:
             *planned.arguments,
         )
         log = str(self._log(planned).absolute())
-        place = there(environ)
+        place = launch_arguments(environ)
         placed.answer = placed.actor.run.remote(
             command, place["cwd"], place["env"], log, placed.num_restarts
         )

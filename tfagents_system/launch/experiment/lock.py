@@ -45,7 +45,7 @@ def take_lock(
             os.close(descriptor)
             raise ConfigError(
                 f"{lock.parent} is in use by another run ({_describe_holder(lock)}). "
-                "Wait for its end, end these processes, or choose another SAC_EXP_NAME."
+                "Wait for its end, or end these processes; a new run needs another SAC_EXP_NAME."
             )
         print(f"Taking over {lock.parent} from an earlier start of this job "
               f"({_describe_holder(lock)}).", flush=True)  # fmt: skip
@@ -78,8 +78,8 @@ def _open(lock: pathlib.Path) -> int:
             raise
         owner = _user_name(lock.stat().st_uid)
         raise ConfigError(
-            f"{lock.parent} is an experiment of {owner}, who alone can start it: {lock} is not for "
-            f"{_user_name(os.geteuid())}. Choose another SAC_EXP_NAME."
+            f"{lock.parent} is an experiment of {owner}, who alone can start or prune it: {lock} "
+            f"is not for {_user_name(os.geteuid())}. A run of yours needs another SAC_EXP_NAME."
         ) from error
 
 

@@ -10,7 +10,7 @@ from tfagents_system.core.checkout import how_to_install
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.installed import is_installed
 from tfagents_system.core.process.cpus import available_cpus
-from tfagents_system.core.process.process_start import there_in_words
+from tfagents_system.core.process.process_start import launch_prefix
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.local import subreaper
@@ -73,7 +73,7 @@ def start(services: Sequence[Service], folder: pathlib.Path) -> None:
     for service in [service for service in services if service.name in names]:
         service_dir = folder / service.name
         command = ["setpriv", "--pdeathsig", "TERM", "setlock", "-n", str(service_dir / "lock"),
-                   "pgrphack", *there_in_words(), sys.executable, "-m", subreaper.MODULE,
+                   "pgrphack", *launch_prefix(), sys.executable, "-m", subreaper.MODULE,
                    "supervise", str(service_dir)]  # fmt: skip
         process = subprocess.Popen(command, close_fds=False)  # they also hold the run's lock
         (service_dir / "supervise.pid").write_text(f"{process.pid}\n")

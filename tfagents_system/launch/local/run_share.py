@@ -33,7 +33,7 @@ from tfagents_system.core.process import memory
 from tfagents_system.core.process.cpus import available_cpus, cpu_count, cpu_list
 from tfagents_system.core.process.ending import print_error
 from tfagents_system.core.process.ports import check_port_is_free, free_port
-from tfagents_system.core.process.process_start import there_in_words
+from tfagents_system.core.process.process_start import launch_prefix
 from tfagents_system.core.process.processes import adopt_orphans
 from tfagents_system.core.programs.command_line import AtLeast, OneOf, run_tool
 from tfagents_system.core.programs.limits import raise_file_limit, shortages
@@ -123,7 +123,7 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
     if is_new:
         command.append("new")
     is_private = open_because is None and share.has_learner
-    return [*there_in_words(), *with_private_network(command)] if is_private else command
+    return [*launch_prefix(), *with_private_network(command)] if is_private else command
 
 
 def _core_services(
