@@ -24,7 +24,7 @@ from tfagents_system.core.waiting import wait_until
 from tfagents_system.launch.link.hosts import Link, check_hosts_are_safe, listen
 from tfagents_system.launch.link.reachability import is_stalled_row
 
-PROJECT = pathlib.Path(__file__).parents[2]
+PROJECT = pathlib.Path(__file__).parents[3]
 ECHO_CORE = pathlib.Path(__file__).with_name("echo_core.py")
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
