@@ -121,6 +121,20 @@ def test_the_last_action_is_what_the_policy_chose_whatever_the_environment_write
     assert action.tolist() == [0.5, -1]
 
 
+def test_the_last_action_is_the_one_that_a_person_took():
+    class Shared(Counter):
+        def get_info(self):
+            return {"action": self.taken}
+
+    shared = Shared()
+    environment = LastAction(KeepObservations(shared, [0]))
+    environment.reset()
+    taken = [(None, [0.5, -1]), (np.array([0.25, 2]), [0.25, 2]), (np.zeros(3), [0.5, -1])]
+    for reported, expected in taken:
+        shared.taken = reported
+        assert environment.step(np.float32([0.5, -1])).observation[1:].tolist() == expected
+
+
 def test_last_action_and_reward_are_zero_after_a_reset():
     environment = LastAction(KeepObservations(Counter(), [0]), with_reward=True)
     expected = [[1, 0, 0, 0], [2, 0.5, -1, 0.5], [3, 1, 2, 0.5], [4, -2, 3, -1.5]]

@@ -8,9 +8,8 @@ import tree
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.state.reports import INTERVENTIONS
+from tfagents_system.environments.info_keys import ACTION, INTERVENTION
 from tfagents_system.environments.own_arrays import InvalidArrayError, own
-
-ACTION, INTERVENTION = "action", "intervention"  # keys of the info
 
 
 class TakenActionError(InvalidArrayError):

@@ -21,7 +21,9 @@ from tf_agents.trajectories import time_step as ts
 from tfagents_system.core.action_masks import ACTION_MASK, has_mask
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.environments.info_keys import ACTION
 from tfagents_system.environments.observation_wrapper import ObservationWrapper
+from tfagents_system.environments.own_arrays import own
 
 
 class KeepObservations(ObservationWrapper):
@@ -104,7 +106,8 @@ class LastAction(ObservationWrapper):
     """Appends the last action, and optionally its reward, to the observation.
 
     Both are in the environment's units (the action for example in N m), and zero in the first
-    observation of an episode. Float32 [n + A], or [n + A + 1] with the reward last.
+    observation of an episode. Float32 [n + A], or [n + A + 1] with the reward last. The action is
+    the one that was taken: that of the info, if a person or a safety layer has replaced it.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, with_reward: bool = False):
@@ -130,8 +133,18 @@ class LastAction(ObservationWrapper):
         self._spec = _vector_spec(low, high, np.float32)
 
     def _step(self, action: Any) -> ts.TimeStep:
-        self._action = action
-        return super()._step(action)
+        time_step = self._env.step(own(action))
+        self._action = self._taken(action)
+        return self._observed(time_step)
+
+    def _taken(self, action: Any) -> Any:
+        try:
+            info = self._env.get_info()
+        except NotImplementedError:
+            return action
+        reported = info.get(ACTION) if isinstance(info, Mapping) else None
+        # A worker rejects the env step if the reported one has another shape.
+        return reported if np.shape(reported) == self._nothing.shape else action
 
     def _observe(self, time_step: ts.TimeStep) -> NDArray[Any]:
         parts = [time_step.observation, self._nothing if time_step.is_first() else self._action]

@@ -63,7 +63,8 @@ def test_another_user_s_experiment_is_refused_with_its_owner(lock, hold, monkeyp
         "tfagents_system.launch.experiment.lock.open_lock", refuse
     )  # root may open all
     owner = pwd.getpwuid(os.geteuid()).pw_name
-    with pytest.raises(ConfigError, match=f"is an experiment of {owner}, who alone can start or prune it"):
+    refusal = f"is an experiment of {owner}, who alone can start or prune it"
+    with pytest.raises(ConfigError, match=refusal):
         take_lock(lock)
 
 

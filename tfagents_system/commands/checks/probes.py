@@ -14,7 +14,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection import success
 from tfagents_system.collection.info_numbers import InfoNumbers
-from tfagents_system.collection.interventions import ACTION, Interventions, TakenActionError
+from tfagents_system.collection.interventions import Interventions, TakenActionError
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.commands.checks.observations import EntityCounter
 from tfagents_system.commands.checks.rows import Row, explained
@@ -31,6 +31,7 @@ from tfagents_system.environments import own_arrays, rendering
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
 from tfagents_system.environments.global_generators import seed_global_generators
+from tfagents_system.environments.info_keys import ACTION
 from tfagents_system.environments.remarks import shape_of
 from tfagents_system.policies.acting import RandomPolicy
 
