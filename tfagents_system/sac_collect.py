@@ -53,7 +53,7 @@ from tfagents_system.services.intervention_files import InterventionFile
 from tfagents_system.services.journal import Journal, Stream
 from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
 from tfagents_system.services.replay_limits import ReplayLimits
-from tfagents_system.services.rounds import ROUND_TABLES, round_publisher
+from tfagents_system.services.rounds import ROUND_TABLES, RoundPublisher
 from tfagents_system.services.signatures import check_columns
 from tfagents_system.services.table_info import table_signature
 from tfagents_system.services.tickets import TicketTaker
@@ -130,7 +130,7 @@ def collect(
                             num_courses=len(run.curriculum.courses))  # fmt: skip
     make_worker = _worker_class(collects, num_slots)
     if deterministic:
-        publish_round = round_publisher(client).publish
+        publish_round = RoundPublisher(client).publish
         make_worker = functools.partial(LockStepWorker, publish_round=publish_round)
     look = CheckpointWatch(run.paths, stream, env_timeout_secs + SILENT_SECS).look
     relabelling = _make_relabelling(params, seed(SeedPurpose.GOALS), num_slots)

@@ -82,6 +82,7 @@ class Worker(WorkerBase):
         records, collect = self._records, self._environments.collect
         observers = self._environments.collect_observers
         (relabelling,) = self._experience.relabelling or (None,)
+        (rejections,) = self._rejections
 
         def observe(
             time_step: Any, action: Any, next_time_step: Any, state: Any, is_intervention: bool
@@ -90,6 +91,7 @@ class Worker(WorkerBase):
             goes_on = self._adder.add(
                 time_step, action, next_time_step, state, is_intervention=is_intervention
             )
+            rejections.note(goes_on)
             if observers:
                 observers(time_step, action, next_time_step)
             if relabelling:
@@ -110,6 +112,8 @@ class Worker(WorkerBase):
             self._adder.end_episode()
             if episode.is_complete:
                 records.collected(episode, self._iteration, self._train_step, state, lessons)
+            elif error := self._nothing_kept(rejections, phase):
+                raise collect.judge(error)
             for _ in self._experience.add_copies(collect):
                 self._send(phase)
                 if self._should_end():

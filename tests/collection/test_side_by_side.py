@@ -15,6 +15,7 @@ from tfagents_system.collection.slot_environments import EnvironmentList
 from tfagents_system.core.meters import PhaseTimer
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
 from tfagents_system.data.sample_reader import step_codec
+from tfagents_system.environments.own_arrays import InvalidArrayError
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.item_recorder import ItemRecorder
@@ -228,6 +229,51 @@ def test_what_is_not_finite_is_the_failure_of_its_slot(what):
     assert slot == 1 and isinstance(failure, EnvironmentFailure)
     assert f"{what} is " in str(failure)
     assert episodes.running_slots == [0] and episodes.idle_slots == [1]
+
+
+class WideEnv(CountingEnv):
+    """Observes a vector of 2 instead of 1 at its second step."""
+
+    def _observation(self):
+        return np.zeros(2, np.float32) if self._count == 2 else super()._observation()
+
+
+class StackingPolicy(RecurrentPolicy):
+    """Cannot act on observations of different shapes, nor on others than [1]."""
+
+    def actions(self, slots, time_steps, states):
+        np.stack([time_step.observation for time_step in time_steps]) @ np.ones([1, 1])
+        return super().actions(slots, time_steps, states)
+
+
+@pytest.mark.parametrize("wide_slots", [(1,), (0, 1)])
+def test_a_shape_on_which_the_policy_cannot_act_is_the_failure_of_its_slot(wide_slots):
+    environments = [WideEnv() if slot in wide_slots else CountingEnv() for slot in range(2)]
+    episodes, policy = side_by_side(environments), StackingPolicy()
+    begin(episodes, policy)
+    ends = [end for _ in range(3) for end in episodes.tick(policy)]
+    assert [slot for slot, _ in ends] == list(wide_slots)
+    for _, failure in ends:
+        assert isinstance(failure, EnvironmentFailure)
+        assert (
+            "observation has shape [2] at env step 2 of the episode; at its reset it had [1]"
+            in (str(failure))
+        )
+        assert isinstance(failure.__cause__, InvalidArrayError)
+    assert [environment._count for environment in environments] == [
+        2 if slot in wide_slots else 3 for slot in range(2)
+    ]
+
+
+def test_an_error_of_the_policy_is_no_failure_of_an_environment():
+    class BrokenPolicy(RecurrentPolicy):
+        def actions(self, slots, time_steps, states):
+            raise RuntimeError("no weights")
+
+    episodes, policy = side_by_side([CountingEnv(), CountingEnv()]), BrokenPolicy()
+    begin(episodes, policy)
+    with pytest.raises(RuntimeError, match="no weights"):
+        list(episodes.tick(policy))
 
 
 def test_an_observer_ends_the_episode_of_its_slot():

@@ -205,6 +205,10 @@ def with_one_reward(result):
     result[1] = 1.0
 
 
+def with_one_observation(result):
+    result[0] = result[0][:1]
+
+
 def with_one_termination(result):
     result[2] = result[2][:1]
 
@@ -217,6 +221,7 @@ def with_one_termination(result):
             "OwnVector.step ended the episode of environment 0 without its last observat",
         ),
         (with_one_reward, r"returned rewards of shape \[\]; allowed is one for each of its 2 env"),
+        (with_one_observation, "OwnVector returned 1 observations; allowed is one for each of its"),
         (with_one_termination, r"OwnVector.step returned terminations of shape \[1\]; allowed is"),
         (
             lambda result: tuple(result[:4]),

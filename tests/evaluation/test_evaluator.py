@@ -8,6 +8,7 @@ from slot_fakes import SlotEnv
 
 from tfagents_system.collection.info_numbers import InfoNumbers
 from tfagents_system.core.process.guest import UserCodeError
+from tfagents_system.environments.own_arrays import InvalidArrayError
 from tfagents_system.evaluation import evaluator, summary
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.terminal.lines import Terminal
@@ -166,6 +167,23 @@ def test_the_agents_of_a_simulator_act_at_once_and_the_first_episode_of_each_cou
 def test_what_a_simulator_raises_is_an_error_of_user_code():
     environment = SlotEnv([[5], [5]], fails_at=3)
     with pytest.raises(UserCodeError, match=r"SlotEnv.step raised RuntimeError: the build ended"):
+        evaluator.run_episodes(
+            environment, RandomPolicy(environment.action_spec(), 0), 10, 2, None,
+            Terminal(io.StringIO()), lambda: False,
+        )  # fmt: skip
+
+
+class NanSlotEnv(SlotEnv):
+    """Observes NaN in the second step of slot 1."""
+
+    def _observe(self, slot):
+        is_broken = (slot, self._steps[slot]) == (1, 2)
+        return np.float32([np.nan, 0]) if is_broken else super()._observe(slot)
+
+
+def test_nan_in_a_slot_ends_the_evaluation_as_in_a_single_environment():
+    environment = NanSlotEnv([[5], [5]])
+    with pytest.raises(InvalidArrayError, match="observation is not finite at env step 2"):
         evaluator.run_episodes(
             environment, RandomPolicy(environment.action_spec(), 0), 10, 2, None,
             Terminal(io.StringIO()), lambda: False,

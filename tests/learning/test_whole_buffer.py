@@ -100,15 +100,18 @@ def test_a_buffer_that_would_fill_the_memory_is_refused(monkeypatch):
 
 
 class Rounds:
-    """Has the round of train step t, the item t, unless the test says that it is late."""
+    """Has the round of train step t, the item t, unless the test says that it is late.
 
-    def __init__(self):
-        self.tape = []
+    At the train steps `whole` it is all there is.
+    """
+
+    def __init__(self, whole=()):
+        self.tape, self.whole = [], whole
         self.is_late = False
 
     def take(self, train_step, timeout_secs):
         self.tape.append(train_step)
-        return None if self.is_late else items([train_step])
+        return None if self.is_late else (items([train_step]), train_step in self.whole)
 
 
 def test_minibatches_of_an_iteration_are_drawn_when_its_round_has_come():
@@ -118,6 +121,14 @@ def test_minibatches_of_an_iteration_are_drawn_when_its_round_has_come():
     seen = [set(CODEC.unpack(next(iterator).data).observation[:, 0, 0].numpy()) for _ in range(6)]
     assert seen == [{0}] * 3 + [{0, 3}] * 3
     assert rounds.tape == [0, 3]
+
+
+def test_a_round_that_is_the_whole_replay_buffer_replaces_earlier_ones():
+    rounds = Rounds(whole=[6])
+    data = RoundMinibatches(make_buffer(), rounds.take, num_steps_per_iter=3, timeout_secs=0.1)
+    iterator = data.iterator(0)
+    seen = [set(CODEC.unpack(next(iterator).data).observation[:, 0, 0].numpy()) for _ in range(12)]
+    assert seen == [{0}] * 3 + [{0, 3}] * 3 + [{6}] * 3 + [{6, 9}] * 3
 
 
 def test_a_late_round_changes_no_minibatch():

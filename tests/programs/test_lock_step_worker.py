@@ -10,7 +10,6 @@ from worker_fakes import (
     FakeTickets,
     make_run,
     make_worker,
-    no_fill,
     rows_of,
 )
 
@@ -27,21 +26,25 @@ class TapeLearner:
         self._iterations = iter(iterations)
         self._reader.publish_iteration(next(self._iterations))
         self.environment = EpisodeStepEnv(ends=[(2, 0.0), (3, 1.0)])
+        self.messages = []  # (stream, items sent again) with each
         self.tape = []  # (iteration, env steps) of each complete round
 
-    def take_round(self, train_step):
+    def take_round(self, train_step, stream, num_sent_again):
+        self.messages.append((stream, num_sent_again))
         self.tape.append((train_step // STEPS_PER_ITER, self.environment.num_steps))
         self._reader.publish_iteration(next(self._iterations))
 
 
-def run_in_lock_step(run, iterations):
+def run_in_lock_step(run, iterations, num_to_fill=lambda adder: 0):
     adder = FakeAdder(burst_length=2)
     reader = FakeReader(FakeTickets(2, 3, num_iter=5))
     learner = TapeLearner(reader, iterations)
     make = functools.partial(LockStepWorker, publish_round=learner.take_round)
     worker = make_worker(run, adder, reader, environment=learner.environment, make=make)
-    assert worker.run(no_fill, RandomPolicy(EpisodeStepEnv().action_spec(), 0)) == EXIT_FINISHED
+    fill_policy = RandomPolicy(EpisodeStepEnv().action_spec(), 0)
+    assert worker.run(lambda: num_to_fill(adder), fill_policy) == EXIT_FINISHED
     assert adder.num_unsent == 0
+    assert set(learner.messages) == {(worker._records.fence.number, adder.num_recovered)}
     return learner.tape
 
 
@@ -60,3 +63,28 @@ def test_a_learner_that_has_gone_back_is_not_waited_for_and_gets_no_steps_twice(
     run = make_run(tmp_path, num_iter=5, n_buffer_init_episodes=2, eval_period_itrs=0)
     tape = run_in_lock_step(run, [0, 1, 2, 1, 2, 3, 4, 5])
     assert tape == [(0, 7), (1, 10), (2, 12), (1, 12), (2, 12), (3, 15), (4, 20)]
+
+
+def test_a_first_round_that_a_crash_has_lost_is_collected_again(tmp_path, capsys):
+    run = make_run(tmp_path, num_iter=5, n_buffer_init_episodes=2, eval_period_itrs=0)
+    assert run_in_lock_step(run, range(6))[-1] == (4, 20)
+    run_in_lock_step(run, range(6))  # everything is still there
+    assert "collected again" not in capsys.readouterr().out
+    # The server has nothing, and wants 6 items; here an env step is one.
+    tape = run_in_lock_step(run, range(6), num_to_fill=lambda adder: 6 - adder.num_added)
+    # Due are 3 (2 + 4) = 18 at most, and there were 20. Episodes have 2 and 3 env steps in turn.
+    assert tape == [(iteration, 2 + 3 + 2) for iteration in range(5)]
+    assert capsys.readouterr().out.count("is collected again") == 1
+
+
+def test_a_learner_that_begins_anew_gets_a_first_round_again_if_the_server_has_lost_it(tmp_path):
+    run = make_run(tmp_path, num_iter=5, n_buffer_init_episodes=2, eval_period_itrs=0)
+    # The server loses everything with the learner, after 12 env steps.
+    tape = run_in_lock_step(
+        run, [0, 1, 2, 0, 1, 2, 3, 4, 5],
+        num_to_fill=lambda adder: 12 + 6 - adder.num_added if adder.num_added >= 12 else 0,
+    )  # fmt: skip
+    assert tape[:3] == [(0, 7), (1, 10), (2, 12)]
+    num_steps = 12 + 3 + 2 + 2  # the last episode is cut after a burst
+    assert tape[3:6] == [(0, num_steps), (1, num_steps), (2, num_steps)]
+    assert tape[-1] == (4, num_steps)  # due are 3 (2 + 4) = 18

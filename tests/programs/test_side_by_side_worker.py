@@ -3,6 +3,7 @@
 import itertools
 import types
 
+import numpy as np
 import pytest
 from parallel_fakes import ParallelWorld
 from replay_fakes import EpisodeStepEnv, SleepingWatchdog, Stop
@@ -23,8 +24,10 @@ from worker_fakes import (
 
 from tfagents_system.collection import worker_base
 from tfagents_system.collection.newest_policies import NewestPolicies
+from tfagents_system.collection.rejections import MAX_IN_A_ROW
 from tfagents_system.collection.side_by_side_worker import SideBySideWorker
 from tfagents_system.core.errors import EXIT_FINISHED, EXIT_STOPPED
+from tfagents_system.core.programs.first_episode import FIRST_EPISODE
 from tfagents_system.core.state.reports import Phase, read_report
 from tfagents_system.environments.pettingzoo_adapter import ParallelEnvironment
 from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
@@ -222,6 +225,51 @@ def test_the_action_of_one_agent_that_cannot_be_ends_the_episodes_of_its_simulat
     assert report.env_failures == 1 and "info['action']" in report.failure
     assert adder.ended[:4] == [0, 0, 1, 2]  # at once, and as one of its simulator
     assert adder.slots[:5] == [0, 1, 2] + [1, 2]  # the step of slot 0 has an unknown action
+
+
+def test_an_agent_that_would_go_on_with_a_wrong_shape_is_a_failure_of_its_simulator(tmp_path):
+    class Wide(ParallelWorld):
+        num_steps = 0
+
+        def step(self, actions):
+            results = super().step(actions)
+            self.num_steps += 1
+            if self.num_steps == 2:
+                results[0]["walker_0"] = np.zeros(4, np.float32)  # its space says 3
+            return results
+
+    class RealAdder(FakeAdder):
+        def add(self, time_step, action, next_time_step, state, slot=0, is_intervention=False):
+            super().add(time_step, action, next_time_step, state, slot)
+            return next_time_step.observation.shape == (3,)
+
+    run = make_run(tmp_path)
+    FIRST_EPISODE.set_run(run.paths)
+    FIRST_EPISODE.end()
+    reader = FakeReader()
+    adder, world = RealAdder(advance(reader)), Wide(3, ends=0.0, limit=5)
+    worker = make_worker_of_agents(run, adder, reader, world, 3)
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    report = read_report(run.paths, "worker_0")
+    assert report.env_failures == 1
+    assert "Wide.reset returned observation of shape [4]; its observation_spec says [3]" in (
+        report.failure
+    )
+
+
+def test_a_worker_parks_if_every_step_of_each_agent_is_rejected(tmp_path):
+    class RejectingAdder(FakeAdder):
+        def add(self, *args, **kwargs):
+            self.rejected["observation is not finite"] += 1
+            return False
+
+    reader, world, adder = FakeReader(), ParallelWorld(num_agents=3), RejectingAdder()
+    reader.publish_iteration(0)
+    worker = make_worker_of_agents(make_run(tmp_path), adder, reader, world, 3)
+    with pytest.raises(EnvironmentFailure, match="The last 60 env steps of ParallelWorld were all"):
+        worker.run(no_fill, None)
+    assert MAX_IN_A_ROW * 3 == 60
+    assert adder.rejected.total() == 60 * worker_base.MAX_FAILURES_IN_A_ROW
 
 
 def test_a_worker_parks_after_as_many_failures_in_a_row_of_each_slot(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from replay_fakes import EpisodeStepEnv, all_items, codec_of, serving
 from report_fakes import worker_report, write_report
+from slot_fakes import SlotEnv
 from worker_fakes import (
     NUM_ITER,
     FailingEnv,
@@ -126,6 +127,38 @@ def test_an_evaluation_never_acts_on_nan_and_is_begun_anew(tmp_path, capsys):
     printed = capsys.readouterr().err
     for env_step in (2, 0):
         assert f"observation is not finite at env step {env_step} of the episode" in printed
+
+
+class WideSlotEnv(SlotEnv):
+    """Slot 1 of 2 observes a vector of 3 instead of 2 in the second step after the first reset."""
+
+    def __init__(self):
+        super().__init__([[3], [3]])
+
+    def _observe(self, slot):
+        is_wide = slot == 1 and self._steps[slot] == 2 and self.tape.count("reset") == 1
+        return np.zeros(3, np.float32) if is_wide else super()._observe(slot)
+
+
+class StackingPolicy(ProportionalPolicy):
+    def initial_state(self, slot=0):
+        return ()
+
+    def actions(self, slots, time_steps, states):
+        np.stack([time_step.observation for time_step in time_steps])
+        return [self.action(time_step, ())[0] for time_step in time_steps], states
+
+
+def test_an_evaluation_of_slots_with_a_wrong_shape_is_begun_anew(tmp_path, capsys):
+    reader, run = FakeReader(FakeTickets(NUM_ITER, 2)), make_run(tmp_path)
+    environment = WideSlotEnv()
+    worker = make_worker(run, FakeAdder(advance(reader)), reader, eval_environment=environment,
+                         policies=TapePolicies(greedy=StackingPolicy()))  # fmt: skip
+    assert worker.run(no_fill, None) == EXIT_FINISHED
+    assert len(rows_of(run, "eval")) == 2
+    assert environment.tape.count("reset") == 2
+    assert read_report(run.paths, "worker_0").env_failures == 1
+    assert "observation has shape [3] at env step 2 of the episode" in capsys.readouterr().err
 
 
 def test_collection_never_acts_on_the_nan_of_a_reset(tmp_path):

@@ -15,9 +15,10 @@ from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import rounds as rounds_lib
 from tfagents_system.services.adder import Adder
-from tfagents_system.services.journal import Journal, Stream
-from tfagents_system.services.replay import experience_stats
-from tfagents_system.services.rounds import ROUND_TABLES, RoundReader, round_publisher
+from tfagents_system.services.journal import Checkpoints, Journal, Stream
+from tfagents_system.services.replay import EXPERIENCE_TABLE, experience_stats
+from tfagents_system.services.replay_files import NOTHING, describe_items, stored_numbers
+from tfagents_system.services.rounds import ROUND_TABLES, RoundPublisher, RoundReader
 from tfagents_system.services.table_info import table_stats
 
 CODEC = codec_of(EpisodeStepEnv())
@@ -27,11 +28,11 @@ class OneWorker:
     """Collects episodes of 3 env steps, which observe their numbers."""
 
     def __init__(self, replay, layout, folder, stream=1, environment=None):
-        self.environment = environment or EpisodeStepEnv()
+        self.environment, self._stream = environment or EpisodeStepEnv(), stream
         journal = Journal(folder / "journals", Stream(0, stream), CODEC.columns, layout.rows,
                           10**6, UNRIVALLED)  # fmt: skip
         self._adder = Adder(replay.client(), CODEC, layout, journal, tables=ROUND_TABLES)
-        self._publisher = round_publisher(replay.client())
+        self._publisher = RoundPublisher(replay.client())
 
     def collect(self, num_episodes):
         for _ in range(num_episodes):
@@ -42,7 +43,15 @@ class OneWorker:
         assert self._adder.is_confirmed(timeout_secs=60)
 
     def end_round(self, train_step):
-        assert self._publisher.publish(train_step)
+        assert self._publisher.publish(train_step, self._stream, self._adder.num_recovered)
+
+    def send_lost(self, replay):
+        """Sends again what a checkpoint of the server lacks; returns how many items."""
+        folder = pathlib.Path(replay.client().checkpoint())
+        newest = stored_numbers(describe_items(folder, EXPERIENCE_TABLE))
+        for _ in self._adder.send_lost(Checkpoints(newest, NOTHING, ())):
+            assert self._adder.is_confirmed(timeout_secs=60)
+        return self._adder.num_recovered
 
 
 @contextlib.contextmanager
@@ -68,11 +77,11 @@ def test_the_learner_takes_whole_rounds_in_the_order_of_collection(tmp_path, lay
         worker.collect(8)
         assert rounds.take(0, timeout_secs=0.05) is None  # nobody has said that it is complete
         worker.end_round(0)
-        first = rounds.take(0, timeout_secs=60)
+        first = rounds.take(0, timeout_secs=60).columns
         worker.collect(4)
         assert rounds.take(10, timeout_secs=0.05) is None
         worker.end_round(10)
-        second = rounds.take(10, timeout_secs=60)
+        second = rounds.take(10, timeout_secs=60).columns
 
         rows = np.concatenate([observations(items) for items in (first, second)])
         numbers = rows[:, 0] @ np.float32([10, 1])
@@ -80,7 +89,7 @@ def test_the_learner_takes_whole_rounds_in_the_order_of_collection(tmp_path, lay
         assert len(set(numbers)) == len(numbers) == experience_stats(replay.client(), 5)[0]
         assert len(second[0]) < len(first[0]) and second[0].shape[1:] == (layout.rows, 6)
         worker.end_round(20)  # of no env step
-        assert rounds.take(20, timeout_secs=60)[0].shape == (0, layout.rows, 6)
+        assert rounds.take(20, timeout_secs=60).columns[0].shape == (0, layout.rows, 6)
 
 
 def steps_of(items):
@@ -95,9 +104,9 @@ def episodes(count):
 def take_all(rounds, train_step, timeout_secs=60.0):
     """Returns what the learner takes in the end, and in which call."""
     for num_calls in range(1, 1000):
-        items = rounds.take(train_step, timeout_secs)
-        if items is not None:
-            return steps_of(items), num_calls
+        taken = rounds.take(train_step, timeout_secs)
+        if taken is not None:
+            return steps_of(taken.columns), num_calls
     raise AssertionError("it takes nothing")
 
 
@@ -131,6 +140,75 @@ def test_a_run_that_is_resumed_takes_every_restored_item_once_and_in_order(tmp_p
         assert take_all(rounds, 10) == (episodes(334), 1)
 
 
+class Learner:
+    """Keeps what it takes as the learner of a deterministic run does."""
+
+    def __init__(self, rounds):
+        self._rounds, self.steps = rounds, []
+
+    def notice_restart(self):
+        self._rounds._complete.refresh(timeout_secs=60)  # as it does twice a second
+
+    def take(self, train_step):
+        taken = self._rounds.take(train_step, timeout_secs=60)
+        self.steps = ([] if taken.is_whole else self.steps) + steps_of(taken.columns)
+
+
+def restart_from_nothing(replay):
+    """Does to the tables what a crash before the first checkpoint does."""
+    for table in ("experience", "stream", "rounds"):
+        replay.client().reset(table)
+
+
+@pytest.mark.parametrize("restarts_worker", [False, True])
+def test_what_is_sent_again_after_a_crash_of_the_server_is_in_the_buffer_once(
+    tmp_path, restarts_worker
+):
+    with contextlib.ExitStack() as stack:
+        replay = stack.enter_context(serving(tmp_path / "reverb", is_deterministic=True))
+        worker = OneWorker(replay, SINGLE, tmp_path)
+        learner = Learner(stack.enter_context(reading(replay, SINGLE)))
+        worker.collect(40)
+        worker.end_round(0)
+        learner.take(0)
+        worker.collect(2)  # these are lost before the learner has taken them
+        restart_from_nothing(replay)
+        learner.notice_restart()
+        worker.collect(98)
+        worker.end_round(10)
+        learner.take(10)
+        assert sorted(learner.steps) == [s for s in episodes(140) if s[0] not in (40, 41)]
+
+        num_sent_again = worker.send_lost(replay)
+        assert num_sent_again == 3 * (40 + 2)
+        if restarts_worker:  # before it tells the learner
+            worker = OneWorker(replay, SINGLE, tmp_path, 2, worker.environment)
+        worker.collect(1)
+        worker.end_round(20)
+        learner.take(20)
+        assert sorted(learner.steps) == episodes(141)
+
+        worker.collect(1)
+        worker.end_round(30)
+        learner.take(30)
+        assert sorted(learner.steps) == episodes(142)
+
+
+def test_a_replay_buffer_that_has_lost_everything_takes_nothing_from_the_learner(tmp_path):
+    with contextlib.ExitStack() as stack:
+        replay = stack.enter_context(serving(tmp_path / "reverb", is_deterministic=True))
+        worker = OneWorker(replay, SINGLE, tmp_path)
+        learner = Learner(stack.enter_context(reading(replay, SINGLE)))
+        worker.collect(2)
+        worker.end_round(0)
+        learner.take(0)
+        restart_from_nothing(replay)
+        learner.notice_restart()
+        OneWorker(replay, SINGLE, tmp_path, 2, worker.environment).end_round(10)
+        learner.take(10)
+        assert sorted(learner.steps) == episodes(2)
+
+
 def test_a_large_table_is_read_in_several_calls_even_if_it_grows_meanwhile(tmp_path, monkeypatch):
     monkeypatch.setattr(rounds_lib, "SAMPLES_AT_ONCE", 10)
     with serving(tmp_path / "reverb", is_deterministic=True) as replay:
@@ -142,7 +220,7 @@ def test_a_large_table_is_read_in_several_calls_even_if_it_grows_meanwhile(tmp_p
         worker.end_round(10)
 
         with reading(replay, SINGLE) as rounds:
-            wait_until(lambda: rounds._is_complete(10), 60, "the round")
+            wait_until(lambda: rounds._complete.latest is not None, 60, "the round")
             for _ in range(3):
                 rounds.take(10, timeout_secs=0.0)
             worker.collect(1)

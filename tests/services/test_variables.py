@@ -129,6 +129,22 @@ def test_a_restored_server_offers_no_version_until_the_learner_publishes(tmp_pat
             await_step(reader, 50)
 
 
+def test_a_version_arrives_that_is_as_many_th_as_the_newest_before_a_restart(tmp_path):
+    with serving(tmp_path / "reverb") as replay:
+        reader = VariableReader(replay.address, make_variables(), period_secs=1000.0)
+        publisher = VariablePublisher(replay.client(), make_variables())
+        publisher.publish(10)
+        reader.refresh(timeout_secs=60)
+        assert reader.latest.train_step == 10
+        replay.client().reset("variables")  # which a restart begins with
+        reader.refresh(timeout_secs=60)
+        assert publisher.publish(20)
+        assert table_stats(replay.client(), "variables", timeout_secs=5) == (1, 1)
+        reader.refresh(timeout_secs=60)
+        assert reader.latest.train_step == 20
+        reader.close()
+
+
 def num_fetched(replay):
     """Versions that the server has sent so far."""
     info = replay.client().server_info(timeout=5)["variables"]

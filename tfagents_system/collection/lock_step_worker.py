@@ -1,5 +1,6 @@
 """The worker of a deterministic run: takes turns with the learner."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,19 +31,38 @@ class LockStepWorker(Worker):
     round has fewer by the steps beyond.
     """
 
-    def __init__(self, *args: Any, publish_round: Callable[[int], object], **kwargs: Any):
-        """Takes the arguments of Worker, and what tells the learner of a complete round."""
+    def __init__(self, *args: Any, publish_round: Callable[[int, int, int], object], **kwargs: Any):
+        """Takes the arguments of Worker, and what tells the learner of a complete round.
+
+        It is called as RoundPublisher.publish.
+        """
         super().__init__(*args, **kwargs)
         self._publish_round = publish_round
 
     def _fill(self, num_to_fill: Callable[[], int], fill_policy: SlotPolicy) -> None:
-        """Collects the first iteration's round; `num_to_fill`, the server's count, is not used."""
+        """Collects the first iteration's round, if that is the learner's."""
+        self._first_turn = functools.partial(self._take_first_turn, num_to_fill, fill_policy)
         self._await_first_variables()
         if self._iteration == 0:
-            self._take_turn(Phase.RANDOM_FILL, fill_policy)
+            self._first_turn()
+
+    def _take_first_turn(self, num_to_fill: Callable[[], int], fill_policy: SlotPolicy) -> None:
+        """Collects the first round; again, if a crash before the first checkpoint has lost it.
+
+        Whether it is due, env steps tell, because the server counts items. After a crash these say
+        that it was collected; then the server's count, `num_to_fill`, tells whether it has it.
+        """
+        if self._records.env_step and num_to_fill() > 0 and not self._should_end():
+            print("The replay server has lost the first round, so it is collected again: this run "
+                  "no longer repeats another one exactly.", flush=True)  # fmt: skip
+            super()._fill(num_to_fill, fill_policy)
+        self._take_turn(Phase.RANDOM_FILL, fill_policy)
 
     def _collect_more(self) -> None:
-        self._take_turn(Phase.COLLECTING, self._policies.collect)
+        if self._iteration == 0:  # the learner has begun anew
+            self._first_turn()
+        else:
+            self._take_turn(Phase.COLLECTING, self._policies.collect)
 
     def _take_turn(self, phase: Phase, policy: SlotPolicy) -> None:
         due = num_env_steps_due(self._run.params, self._run.horizon, self._iteration)
@@ -59,7 +79,8 @@ class LockStepWorker(Worker):
         iteration, publish_at = self._iteration, 0.0
         while self._iteration == iteration and not self._should_end():
             if time.monotonic() >= publish_at:  # a restarted server has forgotten it
-                self._publish_round(self._train_step)
+                stream = self._records.fence.number
+                self._publish_round(self._train_step, stream, self._adder.num_recovered)
                 publish_at = time.monotonic() + PUBLISH_PERIOD_SECS
             self._report(Phase.WAITING_FOR_LEARNER)
             time.sleep(POLL_SECS)

@@ -63,6 +63,7 @@ class End(NamedTuple):
 class _Running:
     """A slot's episode so far."""
 
+    first: Any  # observation
     time_step: ts.TimeStep
     state: Any  # the policy's
     length: int = 0
@@ -154,13 +155,14 @@ class SideBySide:
                 asking[slot] = running
             except own_arrays.InvalidArrayError as error:
                 ends.append(self._fail(slot, error))
-        if not asking:
-            return {}, ends
-        chosen, states = policy.actions(
-            list(asking),
-            [running.time_step for running in asking.values()],
-            [running.state for running in asking.values()],
-        )
+        try:
+            chosen, states = _choose(policy, asking)
+        except Exception:
+            # Only now, as in `run_episode`, because comparing takes as long as acting.
+            if not (misshapen := list(self._misshapen(asking))):
+                raise
+            ends += misshapen
+            chosen, states = _choose(policy, asking)
         actions = {}
         for (slot, running), action, state in zip(asking.items(), chosen, states, strict=True):
             try:
@@ -172,6 +174,19 @@ class SideBySide:
             actions[slot] = action
         return actions, ends
 
+    def _misshapen(self, asking: dict[int, _Running]) -> Iterator[End]:
+        """Ends the episodes whose observations have other shapes than their first ones.
+
+        Removes their slots from `asking`.
+        """
+        for slot, running in list(asking.items()):
+            try:
+                observation = running.time_step.observation
+                own_arrays.check_shapes(observation, running.first, running.length)
+            except own_arrays.InvalidArrayError as error:
+                del asking[slot]
+                yield self._fail(slot, error)
+
     def _take(self, policy: SlotPolicy, answers: Mapping[int, Answer]) -> Iterator[End]:
         """Takes over what the environments have answered; yields the ends of episodes."""
         self._timer.enter("writing")
@@ -182,7 +197,8 @@ class SideBySide:
                 yield End(slot, answer)
             elif answer.step_type == FIRST:
                 self._awaited.discard(slot)
-                self._running[slot] = _Running(answer, policy.initial_state(slot))
+                state = policy.initial_state(slot)
+                self._running[slot] = _Running(answer.observation, answer, state)
                 self._numbers[slot].begin()
             else:
                 try:
@@ -227,3 +243,16 @@ class SideBySide:
     def _fail(self, slot: int, error: own_arrays.InvalidArrayError) -> End:
         del self._running[slot]
         return End(slot, self._environments.judge(slot, error))
+
+
+def _choose(
+    policy: SlotPolicy, asking: Mapping[int, _Running]
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Returns the actions of the slots in `asking`, and the policy's next states."""
+    if not asking:
+        return [], []
+    return policy.actions(
+        list(asking),
+        [running.time_step for running in asking.values()],
+        [running.state for running in asking.values()],
+    )

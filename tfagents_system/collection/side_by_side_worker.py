@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfagents_system.collection.info_numbers import InfoNumbers
+from tfagents_system.collection.rejections import Rejections
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.collection.side_by_side import SideBySide
 from tfagents_system.collection.taken_actions import TakenActions
@@ -52,9 +53,14 @@ class SideBySideWorker(Worker):
             observers(time_step, action, next_time_step)
         if relabelling := self._experience.relabelling:
             relabelling[slot].note(time_step, action, next_time_step, info)
-        return self._adder.add(
+        is_kept = self._adder.add(
             time_step, action, next_time_step, state, slot, actions.is_intervention
         )
+        self._rejections_of(slot).note(is_kept)
+        return is_kept
+
+    def _rejections_of(self, slot: int) -> Rejections:
+        return self._rejections[slot * len(self._rejections) // self._slots.num_slots]
 
     def _collect(
         self, phase: Phase, policy: SlotPolicy, is_enough: Callable[[], bool] = lambda: False
@@ -97,6 +103,9 @@ class SideBySideWorker(Worker):
     def _end(self, slot: int, result: Episode | EnvironmentFailure, phase: Phase) -> None:
         """Ends a slot's episode, and adds its copies with other goals."""
         self._adder.end_episode(slot)
+        if isinstance(result, Episode) and not result.is_complete:
+            if error := self._nothing_kept(self._rejections_of(slot), phase):
+                result = self._slots.judge(slot, error)
         if isinstance(result, EnvironmentFailure):
             if result is not self._noted:
                 self._noted = result

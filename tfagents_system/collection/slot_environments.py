@@ -7,13 +7,17 @@ from tf_agents.environments import wrappers
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.collection.rollouts import LAST
-from tfagents_system.collection.side_by_side import Answer
+from tfagents_system.collection.side_by_side import FIRST, Answer
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.environments import own_arrays
 from tfagents_system.environments.guest_environment import as_made, owner_of
 from tfagents_system.environments.layers import py_layers
-from tfagents_system.environments.replaceable import EnvironmentFailure, ReplaceableEnvironment
+from tfagents_system.environments.replaceable import (
+    EnvironmentFailure,
+    ReplaceableEnvironment,
+    check_first,
+)
 from tfagents_system.environments.slot_simulator import SlotSimulator
 
 # What a wrapper changes the time steps, or their specs, by.
@@ -150,7 +154,12 @@ class SimulatorSlots:
     ) -> Mapping[int, Answer]:
         def answers_of(environment: Any) -> Mapping[int, ts.TimeStep]:
             simulator = as_made(environment)
-            return GUEST.call_often(f"{owner_of(simulator)}.{call}", ask, simulator)
+            name = f"{owner_of(simulator)}.{call}"
+            answers = GUEST.call_often(name, ask, simulator)
+            for answer in answers.values():
+                if answer.step_type == FIRST:  # perhaps where another episode was cut
+                    check_first(answer.observation, simulator.observation_spec(), name)
+            return answers
 
         try:
             if self._failure is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tfagents_system.collection.experience import Experience
 from tfagents_system.collection.newest_policies import NewestPolicies
+from tfagents_system.collection.rejections import Rejections
 from tfagents_system.collection.rollouts import Episode
 from tfagents_system.collection.worker_environments import Environments
 from tfagents_system.collection.worker_records import WorkerRecords
@@ -17,6 +18,8 @@ from tfagents_system.core.state.liveness import LivingPrograms
 from tfagents_system.core.state.pause import COLLECTION, pause_of
 from tfagents_system.core.state.reports import Phase
 from tfagents_system.core.state.running import finish_of
+from tfagents_system.environments.guest_environment import as_made, owner_of
+from tfagents_system.environments.own_arrays import InvalidArrayError
 from tfagents_system.environments.replaceable import EnvironmentFailure
 from tfagents_system.services.tickets import TicketTaker
 from tfagents_system.services.versions import PolicyVersion
@@ -51,6 +54,10 @@ class WorkerBase:
         self._records = records
         self._should_stop = should_stop
         self._failures_in_a_row = self._num_tickets_seen = 0
+        num_environments = environments.num_environments
+        slots_each = environments.num_slots // num_environments
+        owner = owner_of(as_made(environments.collect.current()))
+        self._rejections = [Rejections(owner, slots_each) for _ in range(num_environments)]
         self._is_marked_finished = finish_of(run.paths)
         self._is_paused = pause_of(run.paths, COLLECTION)
 
@@ -97,6 +104,11 @@ class WorkerBase:
             self._report(Phase.PARKED)
             time.sleep(1.0)
             self._policies.take()
+
+    def _nothing_kept(self, rejections: Rejections, phase: Phase) -> InvalidArrayError | None:
+        """Returns the error for too many rejected env steps; call it after a cut episode."""
+        self._report(phase)  # nothing is sent, which would report
+        return rejections.error(self._adder.rejected)
 
     def _note_success(self) -> None:
         """Ends the failures in a row, after a complete episode."""

@@ -3,7 +3,7 @@
 import signal
 
 EXIT_FINISHED = 0
-EXIT_NOT_BEGUN = 69  # user code failed, or ended the program, before the first env step
+EXIT_NOT_BEGUN = 69  # user code failed, or ended the program, before the first env step of use
 EXIT_DIVERGED = 70  # training gave numbers that are not finite; restarting would repeat it
 EXIT_STORAGE = 74  # EX_IOERR of sysexits.h: the disk fails; what was not saved is lost
 EXIT_SUPERSEDED = 75  # a later start has taken over: core/state/incarnation.py; never restarted

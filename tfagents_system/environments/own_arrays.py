@@ -29,6 +29,8 @@ class InvalidArrayError(ConfigError):
     The message tells which, and when.
     """
 
+    is_from_start = False  # no env step of this start of the program was of use
+
 
 def reset(environment: Environment) -> ts.TimeStep:
     """Begins an episode; returns arrays that the environment does not share."""

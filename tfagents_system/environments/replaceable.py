@@ -28,6 +28,7 @@ class EnvironmentFailure(UserCodeError):
         """`error` is failure number `num_failures`."""
         reason = error.reason if isinstance(error, UserCodeError) else repr(error)
         super().__init__(f"{error} (failure {num_failures} of this environment)", reason)
+        self.is_from_start = isinstance(error, InvalidArrayError) and error.is_from_start
 
 
 class ReplaceableEnvironment:
@@ -134,7 +135,9 @@ class ReplaceableEnvironment:
 
     def judge(self, error: InvalidArrayError) -> EnvironmentFailure:
         """Retires the environment, which has caused `error`; returns its failure."""
-        return self._failure(error)
+        failure = self._failure(error)
+        failure.__cause__ = error
+        return failure
 
     def _retire(self) -> None:
         environment, self._environment = self._environment, None
@@ -191,21 +194,28 @@ def _begin(environment: py_environment.PyEnvironment) -> ts.TimeStep:
     if not hasattr(time_step, "step_type"):
         raise ConfigError(f"{_WHAT.format('reset', type(time_step).__name__)}.")
     spec = environment.observation_spec()
+    check_first(time_step.observation, spec, "reset of the environment")
+    return time_step
+
+
+def check_first(observation: Any, spec: Any, call: str) -> None:
+    """Compares the first observation of an episode, which `call` has returned, with its spec.
+
+    Raises:
+      ConfigError: If structure or shapes differ.
+    """
     try:
-        tree.assert_same_structure(spec, time_step.observation, check_types=False)
+        tree.assert_same_structure(spec, observation, check_types=False)
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"reset of the environment returned an observation that is not built as its "
+            f"{call} returned an observation that is not built as its "
             f"observation_spec says: {str(error).splitlines()[0]}"
         ) from error
-    pairs = zip(
-        tree.flatten_with_path(spec), tree.flatten_with_path(time_step.observation), strict=True
-    )
+    pairs = zip(tree.flatten_with_path(spec), tree.flatten_with_path(observation), strict=True)
     for (path, leaf), (_, value) in pairs:
         if np.shape(value) != tuple(leaf.shape):
             name = "/".join(map(str, ("observation", *path)))
             raise ConfigError(
-                f"reset of the environment returned {name} of shape {list(np.shape(value))}; "
+                f"{call} returned {name} of shape {list(np.shape(value))}; "
                 f"its observation_spec says {list(leaf.shape)}."
             )
-    return time_step

@@ -161,7 +161,13 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
     def _apart(self, observations: Any) -> Sequence[Any]:
         from gymnasium.vector import utils
 
-        return list(utils.iterate(self._vector.observation_space, observations))
+        apart = list(utils.iterate(self._vector.observation_space, observations))
+        if len(apart) != self.num_slots:  # else the slots left out would be waited for
+            raise ConfigError(
+                f"{self._owner} returned {len(apart)} observations; allowed is one for each of its "
+                f"{self.num_slots} environments."
+            )
+        return apart
 
 
 class _Single:

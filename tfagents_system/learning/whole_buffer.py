@@ -16,8 +16,9 @@ from tfagents_system.learning.sources import Minibatch, iterator_of
 MAX_BYTES = 2 * 10**9
 
 # Returns the items of the round that was collected with a train step's policy, columns
-# [N, rows, size], or None if it is not complete within a number of seconds.
-TakeRound = Callable[[int, float], Sequence[NDArray[Any]] | None]
+# [N, rows, size], and whether they replace all earlier ones; or None if it is not complete within a
+# number of seconds.
+TakeRound = Callable[[int, float], tuple[Sequence[NDArray[Any]], bool] | None]
 
 
 def check_fits(reader: SampleReader, capacity: int) -> None:
@@ -80,6 +81,11 @@ class WholeBuffer:
         self._starts = np.argwhere(self._are_samples)
         self._next_item = (self._next_item + len(places)) % capacity
 
+    def clear(self) -> None:
+        """Removes all items."""
+        self._are_samples[:] = False
+        self._next_item = 0
+
     def draw(self) -> tuple[NDArray[Any], ...]:
         """Returns a minibatch [B, window, size], drawn with replacement."""
         chosen = self._starts[self._rng.integers(len(self._starts), size=self._batch_size)]
@@ -128,9 +134,12 @@ class RoundMinibatches:
     def _has_round_of(self, iteration: int) -> bool:
         if iteration < self._num_rounds:
             return True
-        items = self._take_round(iteration * self._num_steps_per_iter, self._timeout_secs)
-        if items is None:
+        taken = self._take_round(iteration * self._num_steps_per_iter, self._timeout_secs)
+        if taken is None:
             return False
+        items, is_whole = taken
+        if is_whole:
+            self._buffer.clear()
         self._buffer.add(items)
         self._num_rounds = iteration + 1
         return True

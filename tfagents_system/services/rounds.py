@@ -4,7 +4,7 @@ import contextlib
 import queue
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import reverb
@@ -17,7 +17,7 @@ from tfagents_system.services.replay import (
     ROUNDS_TABLE,
     STREAM_TABLE,
 )
-from tfagents_system.services.replay_files import number_of
+from tfagents_system.services.replay_files import first_number, number_of
 from tfagents_system.services.stored_items import StoredItem
 from tfagents_system.services.table_info import table_stats
 from tfagents_system.services.variables import VariablePublisher, VariableReader
@@ -28,18 +28,33 @@ POLL_SECS = 0.002
 SAMPLES_AT_ONCE = 10_000  # of the experience table, between looks at the time: about a second
 
 
-def round_publisher(client: reverb.Client) -> VariablePublisher:
-    """Returns the worker's side: `publish(train_step)` reports a complete round.
+class RoundPublisher:
+    """The worker's side: reports complete rounds."""
 
-    That round was collected with that train step's policy, and all its items are confirmed.
-    """
-    return VariablePublisher(client, [], table=ROUNDS_TABLE)
+    def __init__(self, client: reverb.Client):
+        """Sends no request yet."""
+        self._publisher = VariablePublisher(client, [], table=ROUNDS_TABLE)
+
+    def publish(self, train_step: int, stream: int, num_sent_again: int) -> bool:
+        """Reports the round that was collected with a train step's policy; see VariablePublisher.
+
+        All its items are confirmed. A message has no tickets, and their place has what changes when
+        the worker has sent lost items again: `num_sent_again`, which begins anew in each `stream`.
+        """
+        return self._publisher.publish(train_step, first_number(stream) + num_sent_again)
+
+
+class Round(NamedTuple):
+    """Items for the learner's buffer, in order."""
+
+    columns: Sequence[NDArray[Any]]  # [N, rows, size]
+    is_whole: bool  # they are all items of the replay buffer, if any, and replace the learner's
 
 
 class RoundReader:
     """The learner's side: waits for complete rounds and takes their items in order.
 
-    items = rounds.take(train_step=0, timeout_secs=2)   # None: not complete yet
+    taken = rounds.take(train_step=0, timeout_secs=2)   # None: not complete yet
     rounds.close()
     """
 
@@ -51,22 +66,28 @@ class RoundReader:
         self._stats = 0, 0  # of the experience table, when reading it began
         self._stored: dict[int, reverb.ReplaySample] = {}  # its items read so far, by key
         self._has_read = False
+        self._sent_again: int | None = None  # by the last message; see RoundPublisher
         self._taken: set[int] = set()  # numbers of items
 
-    def take(self, train_step: int, timeout_secs: float) -> Sequence[NDArray[Any]] | None:
-        """Returns all items since the last call, in order: columns [N, rows, size].
+    def take(self, train_step: int, timeout_secs: float) -> Round | None:
+        """Returns all items since the last call.
 
         Waits until the round of `train_step`'s policy, or of a later one, is complete; returns None
         if it is not within `timeout_secs`. After a restart of the learner or of the run, the stream
-        lacks what is stored: then the first call also returns the whole table, and returns None
-        while it has not read all of it.
+        lacks what is stored: then the first call returns the whole table, and returns None while it
+        has not read all of it. So does a call after the worker has sent lost items again: they have
+        new numbers, and only the table tells which of them were taken before.
         """
         deadline = time.monotonic() + timeout_secs
-        while not self._is_complete(train_step):
+        while (complete := self._complete.latest) is None or complete.train_step < train_step:
             if time.monotonic() >= deadline:
                 return None
             time.sleep(POLL_SECS)
             self._complete.refresh(timeout_secs)
+        if complete.num_tickets != self._sent_again:
+            self._sent_again = complete.num_tickets
+            self._has_read, self._stored, self._taken = False, {}, set()
+        is_whole = not self._has_read
         try:
             num_new, _ = table_stats(self._client, STREAM_TABLE, SERVER_TIMEOUT_SECS)
             self._has_read = self._has_read or self._read_table(num_new, deadline)
@@ -78,12 +99,13 @@ class RoundReader:
         if self._stored:  # these are among them
             samples, self._stored = [*self._stored.values()], {}
         items = self._not_taken(samples)
-        return [
+        columns = [
             np.array([item.columns[index] for item in items], spec.dtype.as_numpy_dtype).reshape(
                 [len(items), *spec.shape]
             )
             for index, spec in enumerate(self._reader.columns)
         ]
+        return Round(columns, is_whole and bool(items))
 
     def _read_table(self, num_new: int, deadline: float) -> bool:
         """Samples the experience table until each item has come, or until `deadline`.
@@ -117,10 +139,6 @@ class RoundReader:
             if number:
                 self._taken.add(number)
         return sorted(items, key=lambda item: item.number)
-
-    def _is_complete(self, train_step: int) -> bool:
-        complete = self._complete.latest
-        return complete is not None and complete.train_step >= train_step
 
     def close(self) -> None:
         """Ends the thread, or gives up after a second."""

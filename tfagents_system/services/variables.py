@@ -156,7 +156,7 @@ class VariableReader:
                 self._pull()
                 period_secs = max(period_secs, (time.monotonic() - begin) / MOST_TIME_PULLING)
             except (reverb.errors.ReverbError, RuntimeError, StopIteration, TimeoutError):
-                pass  # the server restarts; the next round asks again
+                self._num_inserted = None  # the server restarts; the next round asks again
             due_at = time.monotonic() + min(period_secs, MOST_PERIOD_SECS)
             request = self._await_request(request, due_at)
 
@@ -175,11 +175,13 @@ class VariableReader:
     def _pull(self) -> None:
         """Fetches the newest version if the table's counter has changed.
 
-        A restarted server's counter begins again; if it happens to be at the same number, the next
-        publication changes it.
+        A restarted server's counter begins again, and may come to the same number: so it is
+        forgotten while the server is away, or has no version.
         """
         size, num_inserted = table_stats(self._client, self._table, timeout_secs=5)
-        if not size or num_inserted == self._num_inserted:
+        if not size:
+            self._num_inserted = None
+        if num_inserted == self._num_inserted or not size:
             return
         # Blocks if the server ends just now.
         (sample,) = self._client.sample(self._table, 1, emit_timesteps=False)

@@ -101,7 +101,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     `main` gets the StopFlag as its keyword argument `stop`, and returns EXIT_FINISHED, EXIT_STOPPED
     or EXIT_DIVERGED. A ConfigError, SupersededError or StorageError becomes one line on standard
     error and exit code 78, 75 or 74. Any other exception is printed with its traceback and exits
-    with 1, or with EXIT_NOT_BEGUN if user code raised it before the first env step.
+    with 1, or with EXIT_NOT_BEGUN if user code raised it before the first env step of any use.
     In a program that is in no run, a file that cannot be read or written is wrong input, too, and a
     second signal ends `main`, with EXIT_STOPPED.
     The exit code is written to the file named by the variable SERVICE_EXIT_CODE_FILE, because
@@ -134,7 +134,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
         code = EXIT_STOPPED
     except UserCodeError as error:
         tell(argv, error)
-        code = 1 if GUEST.has_stepped else EXIT_NOT_BEGUN
+        code = 1 if GUEST.has_stepped and not error.is_from_start else EXIT_NOT_BEGUN
         if exit_code_file:
             _report_failure(call.keywords, pathlib.Path(exit_code_file).parent.name, error)
     except Exception as error:
