@@ -110,6 +110,16 @@ def test_equals_the_tf_policy_before_and_after_an_update(ctor, layers):
     check_equal_to(policy, actor)
 
 
+@pytest.mark.parametrize("ctor", [MlpActorNetwork, xqc_actor, actor_of_normalized])
+@pytest.mark.parametrize("observation", [np.ones(1, np.float32), np.ones(7, np.float32)])
+def test_an_observation_of_another_size_is_refused_also_where_normalization_would_broadcast(
+    ctor, observation
+):
+    actor = NumpyActor(make_policy(ctor))
+    with pytest.raises(ValueError):
+        actor.outputs(observation, actor.initial_state())
+
+
 @pytest.mark.parametrize("ctor", [MlpActorNetwork, recurrent_actor])
 def test_equals_the_tf_policy_for_categories(ctor):
     spec = tensor_spec.BoundedTensorSpec([2], tf.int64, [3, 0], [5, 400], "category_of_places")

@@ -62,7 +62,7 @@ def obstacle_to_numpy(policy: tf_policy.TFPolicy) -> str | None:
 
 
 def has_convolutions(policy: tf_policy.TFPolicy) -> bool:
-    """Returns whether a policy without obstacle has convolutions, faster in TensorFlow."""
+    """Returns whether a policy without obstacle has convolutions, which TensorFlow runs faster."""
     _, summarizer, actor = _parts_of(_without_mask(_without_noise(policy)._actor_network))
     return is_visual((summarizer or actor).encoder)
 
@@ -140,7 +140,7 @@ class NumpyActor:
         self.update([variable.numpy() for variable in variables])
 
     def update(self, values: Sequence[Array]) -> None:
-        """Replaces the weights; `values` in the order of `policy.variables()`."""
+        """Replaces the weights; `values` are in the order of `policy.variables()`."""
         self._values = [np.ascontiguousarray(value) for value in values]
 
         def read(variable: tf.Variable) -> NDArray[Any]:
@@ -202,7 +202,7 @@ class NumpyActor:
         return outputs, states
 
     def _vector(self, observation: Any) -> Array:
-        """Returns the entries of what the actor sees of an observation, [m]."""
+        """Returns the entries of an observation that the actor sees, [m]."""
         if isinstance(observation, np.ndarray):
             return np.asarray(observation, np.float32).ravel()
         seen = tree.flatten(only(observation, self._seen_spec))
@@ -210,7 +210,14 @@ class NumpyActor:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _run(self, x: Array, state: Any) -> tuple[Array, Any]:
-        """Returns (outputs, next state) for inputs [..., m]."""
+        """Returns (outputs, next state) for inputs [..., m].
+
+        Raises:
+          ValueError: For another m; a single number would be normalized to m.
+        """
+        if self._normalizer is not None and x.shape[-1] != self._inputs["observation_mean"].size:
+            size = self._inputs["observation_mean"].size
+            raise ValueError(f"an observation has {x.shape[-1]} numbers; allowed are {size}")
         x, goals = features(self._inputs, x)
         *hidden, (kernel, bias) = self._layers
         if self._recurrent_layers:
