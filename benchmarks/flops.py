@@ -21,8 +21,8 @@ def sac_update_flops(
 ) -> int:
     """Returns the operations of matrix products in one update of two critics, actor and alpha.
 
-    A backward pass takes one product per layer for the gradient of its weights and one for that of
-    its input, which the first layer does not need:
+    A backward pass takes one product per layer for the gradient of its weights and one for the
+    gradient of its input, which the first layer does not need:
       critics: actor forward (next action); two targets forward; two critics forward, backward;
       actor: actor forward, backward; two critics forward and backward to the action alone.
     Alpha uses the log-probability of the actor's update. Elementwise sums are left out: they are

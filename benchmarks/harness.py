@@ -32,7 +32,7 @@ class ProgramError(Exception):
 def schedule(contestants: Iterable[str], repeats: Iterable[int]) -> list[tuple[int, str]]:
     """Returns (repeat, contestant) in turns: each contestant once, then each again.
 
-    A disturbance of some minutes then affects all contestants.
+    A disturbance that lasts minutes then affects all contestants.
     """
     contestants = list(contestants)
     return [(repeat, name) for repeat in repeats for name in contestants]
@@ -120,8 +120,8 @@ def replace_records(
 ) -> None:
     """Adds `records` to the lines of `path`, atomically.
 
-    They replace records of the same cases, except earlier repeats, and except those of other
-    contestants than `contestants`, if there are any.
+    They replace records of the same cases, except those of earlier repeats and, if `contestants`
+    are given, those of other contestants.
     """
     records = list(records)
     first_repeat: dict[tuple, int] = {}
@@ -174,7 +174,7 @@ def _environ(num_cores: int) -> dict[str, str]:
 
 
 def _end(process: subprocess.Popen, others: set[psutil.Process]) -> None:
-    """Ends the program if it runs, and its remaining processes; `others` are not its own."""
+    """Ends the program, if it runs, and its remaining processes; `others` belong to others."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
         try:

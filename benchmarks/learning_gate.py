@@ -1,4 +1,4 @@
-"""Measures learning curves of short tasks, against which a test holds later versions.
+"""Measures learning curves of short tasks, with which a test compares later versions.
 
 Example: python -m benchmarks.learning_gate --num_seeds 10
 Trains what is missing in docs/results/learning_gate.csv, one run after another, and adds a row for
@@ -42,7 +42,7 @@ class Gate(NamedTuple):
             f"--seed={seed}", f"--env_steps={self.env_steps}", f"--eval_period={self.eval_period}",
             f"--binding={self.binding}",
         ]  # fmt: skip
-        # In turns, so that neither the machine nor other work on it changes the result.
+        # Lock step, so that neither the machine nor its other work changes the result.
         environ = os.environ | {"SAC_DETERMINISTIC": "1"}
         done = subprocess.run(
             command, cwd=PROJECT, env=environ, check=True, stdout=subprocess.PIPE, text=True
@@ -76,8 +76,8 @@ def measured_gates(rows: Iterable[dict[str, str]]) -> list[str]:
 def bounds(rows: Iterable[dict[str, str]]) -> Bounds:
     """Returns the limits that one more run passes with 99 % probability, from earlier runs' rows.
 
-    They are the ends of one-sided prediction intervals: mean +- t s sqrt(1 + 1/n). That of env
-    steps is at least an evaluation period wide, because they are known no better than that.
+    They are the ends of one-sided prediction intervals: mean +- t s sqrt(1 + 1/n). The interval of
+    env steps is at least an evaluation period wide, because they are known no more precisely.
     """
     rows = list(rows)
     period = GATES[rows[0]["gate"]].eval_period

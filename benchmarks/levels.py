@@ -1,4 +1,4 @@
-"""Reads the learning curves of `solve`: the level to reach, and the env steps it took."""
+"""Reads the learning curves of `solve`: the level to reach, and the env steps to reach it."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -15,7 +15,7 @@ BINDINGS = {
     WITHOUT_POOL: "--binding=TrainParams.fresh_samples_per_step = None", **IN_ARITHMETIC
 }  # fmt: skip
 ALGORITHMS = ("sac", "tqc", "crossq", "droq", "simba")  # of SBX
-FAST_STEPS = (  # CrossQ's paper, where our defaults are SAC's
+FAST_STEPS = (  # of CrossQ's paper, where our defaults are SAC's
     "TrainParams.sac_log_alpha = 0.0",
     *(f"TrainParams.{name}_learning_rate = 1e-3" for name in ("actor", "critic", "alpha")),
 )
@@ -198,7 +198,7 @@ def make_measurements(commands: Commands, is_full: bool = False) -> dict[str, li
 
 
 def _solve_by_any_algorithm(commands: Commands, environment: str, level: float) -> Case:
-    """Compares SBX's algorithms and ours, each with its defaults, and layers of 256 and 256."""
+    """Compares SBX's algorithms and ours, each with its defaults and layers of 256 and 256."""
     arguments = (
         f"--environment={environment}", f"--level={level}", f"--seed={REPEAT}",
         "--eval_period=10000", "--limit_secs=1200",

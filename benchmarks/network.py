@@ -1,4 +1,4 @@
-"""Simulates several hosts by network namespaces that reach each other and nothing else."""
+"""Simulates several hosts by network namespaces that can reach only each other."""
 
 import contextlib
 import json
@@ -55,7 +55,7 @@ def network(num_hosts: int, mbit_per_sec: int | None = None) -> Iterator[list[Ho
       mbit_per_sec: Limit of sending and of receiving, for each host; None: no limit.
 
     Raises:
-      ConfigError: If that is not allowed here.
+      ConfigError: If this user may not make network namespaces.
     """
     name = f"sac{os.getpid()}"
     base = f"10.224.{os.getpid() % 250 + 1}"

@@ -27,7 +27,7 @@ COLORS = {
 def draw(
     comparisons: Iterable[Any], records: Iterable[Mapping[str, Any]], output: pathlib.Path
 ) -> list[pathlib.Path]:
-    """Draws every picture for which there are data; returns the files.
+    """Draws every picture for which there is data; returns the files.
 
     Args:
       comparisons: `report.Comparison`s.

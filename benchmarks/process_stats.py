@@ -42,7 +42,7 @@ def descendants_cpu_secs(timeout_secs: float = 60.0) -> float:
     have ended.
 
     Raises:
-      TimeoutError: If one runs after `timeout_secs`.
+      TimeoutError: If one still runs after `timeout_secs`.
     """
     deadline = time.monotonic() + timeout_secs
     while left := psutil.Process().children(recursive=True):

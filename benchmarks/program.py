@@ -1,4 +1,4 @@
-"""The frame of every benchmark program, ours or a peer's: clean ends and JSON lines."""
+"""Runs every benchmark program, ours or a peer's: clean ends and JSON lines."""
 
 import importlib.metadata
 import json

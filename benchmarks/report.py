@@ -194,7 +194,7 @@ def scaling_shares(comparisons: Iterable[Comparison]) -> list[str]:
 
 
 def seed_noise(comparisons: Iterable[Comparison]) -> list[str]:
-    """Returns a sentence for each two contestants: whether they differ by more than seed noise.
+    """Returns a sentence per pair of contestants: whether they differ by more than seed noise.
 
     The method is that of `sac compare`; a repeat is a seed.
     """

@@ -1,4 +1,4 @@
-"""Bit flipping: a task of goals whose reward tells only whether the goal is reached."""
+"""Bit flipping: a goal-conditioned task whose reward tells only whether the goal is reached."""
 
 from tf_agents.environments import py_environment
 
@@ -10,9 +10,9 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """9,500 env steps of short episodes, each stored with four more goals.
 
-    A temperature that stays makes the policy try again what it has given up: with one that adapts,
-    some bits are never flipped any more. Most goals are a few env steps away, so that a low
-    discount and fast targets do.
+    A fixed temperature makes the policy retry actions that it has given up: with an adaptive one,
+    some bits are never flipped any more. Most goals are a few env steps away, so a low discount
+    and fast target updates suffice.
     """
 
     her_copies = 4

@@ -7,7 +7,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """About 125,000 env steps, with a train step for every other one: the simulator is fast.
+    """About 125,000 env steps and half as many train steps, because the simulator is fast.
 
     The learning rates are from the RL Zoo of Stable-Baselines3.
     """

@@ -9,8 +9,8 @@ from tfagents_system.train_params_base import TrainParamsBase
 class TrainParams(TrainParamsBase):
     """20,000 env steps and as many train steps, with small networks.
 
-    The value of staying alive grows over hundreds of env steps, so that target networks that follow
-    slowly would need several times as many.
+    The value of staying alive builds up over hundreds of env steps, so slow target updates would
+    need several times as many steps.
     """
 
     target_update_tau = 0.02

@@ -1,9 +1,9 @@
-"""Draws the learning curves of the zoo's tasks, with published ones beside.
+"""Draws the learning curves of the zoo's tasks next to published ones.
 
 Example: sac train zoo/hopper.sh --seed 1 2 3; python -m zoo.curves
 
 Reads the experiments `<task>_seed_<seed>` in logs/, finished or not. Writes zoo/curves.csv, which
-keeps those of other machines and earlier runs, and docs/results/zoo_curves.png. Prints the scores.
+keeps curves of other machines and earlier runs, and docs/results/zoo_curves.png. Prints the scores.
 """
 
 import csv
@@ -62,7 +62,7 @@ def merged(old: Iterable[Point], new: Sequence[Point]) -> list[Point]:
 
 
 def read(path: pathlib.Path) -> list[Point]:
-    """Returns the curves in a file by `write_rows`; none if it does not exist."""
+    """Returns the curves in a file written by `write_rows`; none if it does not exist."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
@@ -79,7 +79,7 @@ def curves(points: Iterable[Point]) -> dict[str, dict[int, NDArray[np.float64]]]
 
 
 def return_at(env_step: int, seeds: Mapping[int, NDArray[np.float64]]) -> float | None:
-    """Returns the mean over seeds of interpolated returns; None if a curve ends before."""
+    """Returns the mean over seeds of interpolated returns; None if a curve ends earlier."""
     if any(curve[-1, 0] < env_step for curve in seeds.values()):
         return None
     return float(np.mean([np.interp(env_step, *curve.T) for curve in seeds.values()]))
@@ -119,7 +119,7 @@ def _share(environment: str, mean_return: float) -> float:
 
 
 def _published_scores(env_step: int) -> list[str]:
-    """Returns a line for each algorithm of which all tasks are published."""
+    """Returns a line for each algorithm with published returns for all tasks."""
     shares: dict[str, list[float]] = {}
     for environment in RANDOM_AND_TD3:
         for algorithm, curve in published.curves()[environment].items():

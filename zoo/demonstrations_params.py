@@ -16,9 +16,9 @@ class TrainParams(TrainParamsBase):
 
     critic_layer_norm = True
     n_step_returns = 5
-    discount = 0.95  # a step more or less makes a difference of 5 %
+    discount = 0.95  # one step more or less changes a value by 5 %
     target_update_tau = 0.02
-    sac_log_alpha = -5.0  # entropy, over a whole episode, must pay less than the goal
+    sac_log_alpha = -5.0  # the entropy bonus of a whole episode must be less than the goal's reward
     alpha_learning_rate = 3e-3
     actor_fc_layer_params = (64, 64)
     critic_joint_fc_layer_params = (64, 64)

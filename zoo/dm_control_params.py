@@ -10,7 +10,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """200,000 env steps, with a train step for every second one, and SAC's usual settings.
+    """200,000 env steps, half as many train steps, and SAC's usual settings.
 
     In addition, the learning rates decay to zero.
     """

@@ -1,4 +1,4 @@
-"""A key and a door at the ends of a corridor: a reward that only an explorer finds."""
+"""A key and a door at the ends of a corridor: only exploration finds the reward."""
 
 from tf_agents.environments import py_environment
 
@@ -8,18 +8,18 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """19,700 env steps; random network distillation pays for cells that are new.
+    """19,700 env steps; random network distillation rewards new cells.
 
-    It pays less and less as its network learns: low discounts and fast targets let values of what
-    was new fade as soon. The entropy is enough to leave a loop of cells whose best actions point at
-    each other.
+    Its reward shrinks as its network learns: low discounts and fast target updates let the values
+    of formerly new cells fade as soon. The entropy is enough to leave a loop of cells whose best
+    actions point at each other.
     """
 
     reward_signals = {
         "extrinsic": {"strength": 10.0},
         "rnd": {"strength": 10.0, "learning_rate": 3e-5},
     }
-    fresh_samples_per_step = 256  # new cells are learned from soon
+    fresh_samples_per_step = 256  # so that it soon learns from new cells
     discount = 0.95
     target_update_tau = 0.05
     target_entropy = 0.3
@@ -27,7 +27,7 @@ class TrainParams(TrainParamsBase):
     alpha_learning_rate = 3e-3
     actor_learning_rate = 1e-3
     critic_learning_rate = 1e-3
-    matmul_precision = "float32"  # what is new differs little in value from what is not
+    matmul_precision = "float32"  # new and known cells differ little in value
     actor_fc_layer_params = (64, 64)
     critic_joint_fc_layer_params = (64, 64)
     num_iter = 450

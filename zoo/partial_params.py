@@ -1,4 +1,4 @@
-"""A task of partial observation, as the config names it, with memory or without."""
+"""A partially observable task, as the config names it, with or without memory."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class TrainParams(PendulumParams):
     n_eval_episodes = 20
 
     def __init__(self, env_config: dict[str, Any]):
-        """The config says whether there is memory."""
+        """Reads from the config whether there is memory."""
         super().__init__(env_config)
         self.num_steps_per_iter = env_config["horizon"]
         self.recurrent = env_config["memory"]

@@ -22,7 +22,7 @@ class Policy:
         self._next = 0
 
     def action(self, observation):
-        """Returns the direction to the next corner, and some noise."""
+        """Returns the direction to the next corner, plus some noise."""
         way = CORNERS[self._next] - observation
         if np.linalg.norm(way) < NEAR and self._next + 1 < len(CORNERS):
             self._next += 1

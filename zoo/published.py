@@ -2,7 +2,7 @@
 
 zoo/published.csv has means over seeds, from the public result files of the authors of XQC
 (arXiv:2509.25174, two train steps per env step), CrossQ (arXiv:1902.05605) and later comparisons
-with SAC. MuJoCo's environments have version 4 there.
+with SAC. They use version 4 of MuJoCo's environments.
 """
 
 import csv
@@ -25,8 +25,8 @@ OF_STABLE_BASELINES3 = {
     "half_cheetah_bullet_td3": "2,774 ± 35", "hopper_bullet_td3": "2,429 ± 126",
     "half_cheetah_bullet_ddpg": "2,272 ± 69",
 }  # fmt: skip
-# Mean returns of random actions and of TD3 after a million env steps, of which SimBaV2,
-# arXiv:2502.15280, makes its score (R - random) / (TD3 - random).
+# Mean returns of random actions and of TD3 after a million env steps, from which SimBaV2,
+# arXiv:2502.15280, computes its score (R - random) / (TD3 - random).
 RANDOM_AND_TD3 = {
     "HalfCheetah-v5": (-289.4, 10574.0), "Hopper-v5": (18.8, 3226.0), "Walker2d-v5": (2.8, 3946.0),
     "Ant-v5": (-70.3, 3942.0), "Humanoid-v5": (120.4, 5165.0),
@@ -62,7 +62,7 @@ def by_two_keys(points: Iterable[tuple[str, K, float, float]]) -> dict[str, dict
 def text_for(task: str, environment: str, env_steps: int) -> str:
     """Returns the cell of the table: "" if nothing is published.
 
-    Returns of XQC and its kind are the last ones after at most `env_steps`.
+    For XQC and the like, these are the last returns after at most `env_steps`.
     """
     if task in OF_STABLE_BASELINES3:
         return f"SB3 {OF_STABLE_BASELINES3[task]}"

@@ -7,7 +7,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class TrainParams(TrainParamsBase):
-    """A million env steps, with a train step for every fourth one.
+    """A million env steps and a quarter as many train steps.
 
     Discount, learning rate and target update are from the RL Zoo of Stable-Baselines3. Pink noise
     replaces its gSDE exploration, and the learning rates decay to zero.

@@ -3,7 +3,7 @@
 Example: sac train zoo/hopper_bullet.sh --seed 1 2 3; python -m zoo.table
 
 A result is the last evaluation of an experiment `<task>_seed_<seed>`. Writes zoo/results.csv, which
-keeps results of other machines and earlier runs, and the table in docs/zoo.md.
+keeps the results of other machines and earlier runs, and the table in docs/zoo.md.
 """
 
 import csv
@@ -29,7 +29,7 @@ PROJECT = ZOO.parent
 PAGE = PROJECT / "docs/zoo.md"
 MARKS = "<!-- table -->\n", "<!-- end of table -->\n"
 EXAMPLES = {"pendulum": "Pendulum-v1", "minitaur": "MinitaurBulletEnv-v0"}
-# Experiments `sac train --env ENVIRONMENT --name TASK`, of the settings that it writes.
+# Experiments of `sac train --env ENVIRONMENT --name TASK`, with the settings that it writes.
 DEFAULTS = {
     "acrobot_defaults": "Acrobot-v1", "cart_pole_defaults": "CartPole-v1",
     "lunar_lander_defaults": "LunarLander-v3", "minigrid_empty": "minigrid:MiniGrid-Empty-5x5-v0",
@@ -66,7 +66,7 @@ def rows() -> dict[str, tuple[str, str]]:
 
 
 def runs_in(logs: pathlib.Path, task: str) -> list[tuple[int, ExperimentPaths]]:
-    """Returns seed and experiment of each `<task>_seed_<seed>` in `logs`, of no other name."""
+    """Returns seed and experiment of each `<task>_seed_<seed>` in `logs`, and of no others."""
     named = ((re.fullmatch(rf"{task}_seed_(\d+)", path.name), path) for path in logs.glob("*"))
     return sorted((int(name[1]), ExperimentPaths(path)) for name, path in named if name)
 
@@ -118,7 +118,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def read_results(path: pathlib.Path) -> list[Result]:
-    """Returns the results in a file by `write_rows`; none if it does not exist."""
+    """Returns the results in a file written by `write_rows`; none if it does not exist."""
     if not path.exists():
         return []
     with path.open(newline="") as file:

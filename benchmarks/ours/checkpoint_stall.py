@@ -1,4 +1,4 @@
-"""Measures a checkpoint's cost to the learner: its longest pause, and its rate meanwhile.
+"""Measures a checkpoint's cost to the learner: the longest pause, and the rate meanwhile.
 
 Example: python -m benchmarks.ours.checkpoint_stall
 """
@@ -76,8 +76,8 @@ def measure(
     source = Source("replay", BATCH_SIZE, make_batches, pool)
     learner = Learner(agent, layout.reader, [source])
     stopwatch = Stopwatch(learner, train_step)
-    stopwatch.run_while(lambda: learner.num_traces < 2)  # the loop of a long run
-    for _ in range(2):  # adapts its number of steps per call again
+    stopwatch.run_while(lambda: learner.num_traces < 2)  # until the loop is that of a long run
+    for _ in range(2):  # so that it adapts its number of steps per call again
         stopwatch.run_while(lambda: False)
     deadline = time.monotonic() + BASELINE_SECS
     rate_before, gap_before = stopwatch.run_while(lambda: time.monotonic() < deadline)

@@ -1,7 +1,7 @@
-"""Runs the core's host for a measurement: replay server, relay, a stand-in for the learner.
+"""Runs the core's host for a measurement: replay server, relay and a stand-in for the learner.
 
 Example: python -m benchmarks.ours.core_host logs/hosts /tmp/core
-The replay server is a run's, with its tables and limits. The stand-in samples as much as the limits
+The replay server has the tables and limits of a run's. The stand-in samples as much as the limits
 allow and publishes the untrained policy twice a second, like a learner; it does not train, so that
 the cores are free for the measurement. Prints the port of the replay server once it serves, and
 runs until it is killed.

@@ -1,10 +1,10 @@
-"""Kills a host in the middle of a run, and measures how soon training is whole again.
+"""Kills a host in the middle of a run, and measures the time until training is complete again.
 
 Example: python -m benchmarks.ours.host_loss --victim workers
 Hosts are network namespaces of this machine with their own process ids. The real programs train on
 Pendulum: the core on one host, a worker on each of two others. Once there is a checkpoint, the
 victim loses its network and all processes at the same time. Its share is then placed on a spare
-host, as by a cluster; the time that a cluster takes to notice is not included.
+host, as a cluster would do; the time that a cluster takes to notice is not included.
 """
 
 import contextlib
@@ -86,9 +86,9 @@ class Cluster:
 
 @contextlib.contextmanager
 def training_cluster() -> Iterator[tuple[ExperimentPaths, Cluster, Host]]:
-    """Trains on three hosts until the end of the block; also yields a spare one.
+    """Trains on three hosts until the end of the block; also yields a spare host.
 
-    A checkpoint has been written, and both workers collect.
+    When the block begins, a checkpoint has been written, and both workers collect.
     """
     paths = ExperimentPaths(PROJECT / "logs" / f"bench_{os.getpid()}_{time.time_ns()}")
     with contextlib.ExitStack() as stack:
@@ -141,7 +141,7 @@ def secs_until_moving(
 ) -> float:
     """Returns the time until a program that was just started has advanced.
 
-    That is when a report exceeds its first report.
+    It has advanced when a report exceeds its first report.
     """
     began = time.monotonic()
     first = next_report(paths, name, check=check)

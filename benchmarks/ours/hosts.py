@@ -3,7 +3,7 @@
 Example: python -m benchmarks.ours.hosts --num_workers 8 --num_hosts 2
 Hosts are network namespaces of this machine with 1 Gbit/s each. One has the replay server and a
 stand-in for the learner (core_host.py). The others share the workers: NUM_REAL are sac_collect.py;
-the rest, which these cores could not run, only make the same traffic (paced_workers.py). The
+the rest, too many for these cores, are stand-ins that make the same traffic (paced_workers.py). The
 simulator takes 10 ms per step, so a worker makes at most 100 steps/s.
 """
 

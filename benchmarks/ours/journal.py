@@ -1,8 +1,8 @@
-"""Measures the cost of a worker's journal: env steps/s with it, as a share of those without.
+"""Measures the cost of a worker's journal: env steps/s with it, as a share of the rate without.
 
 Example: python -m benchmarks.ours.journal --secs 10
-Acts on Pendulum, packs, writes, and waits for the server's confirmation of each burst, one episode
-with and one without the journal in turn, because the speed of the machine changes from minute to
+Acts on Pendulum, packs, writes, and waits for the server's confirmation of each burst. Episodes
+with and without the journal alternate, because the speed of the machine changes from minute to
 minute. The replay server shares the cores.
 """
 

@@ -1,4 +1,4 @@
-"""Compares layouts of transitions in Reverb, also of images: this project's and TF-Agents'."""
+"""Compares this project's and TF-Agents' layouts of transitions, with images, too, in Reverb."""
 
 import functools
 import math

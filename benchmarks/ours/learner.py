@@ -53,7 +53,7 @@ def measure(
         layout = PackedLayout(items) if environment == "FreeEnv" else images_layout(items)
         layout.insert(server.address, num_transitions)
         spec = program_specs(paths, server.address)["learner"]
-        # With several CPUs also the loop of a long run, which images would take an hour to reach.
+        # With several CPUs, also waits for the loop of a long run; that would take images an hour.
         num_loops = min(2, len(spec.cpus)) if environment == "FreeEnv" else 1
         log = paths.stdout("learner")
         with running(spec.argv, spec.env, log) as learner:

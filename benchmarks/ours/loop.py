@@ -1,4 +1,4 @@
-"""Measures env steps/s and train steps/s of a whole run in its steady state.
+"""Measures env steps/s and train steps/s of a complete run in its steady state.
 
 Example: python -m benchmarks.ours.loop --environment Pendulum-v1
 Everything runs as run_script.sh starts it, with checkpoints and TensorBoard, but without

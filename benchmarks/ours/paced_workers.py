@@ -2,8 +2,8 @@
 
 Example: python -m benchmarks.ours.paced_workers logs/hosts localhost:8000 2 8
 Each has a worker's adder, reader of variables and status reports. It sends a burst when a worker
-does, after the confirmation of the one before, and asks for the newest policy before each episode.
-Its simulator takes 10 ms per step and never catches up. Simulator, acting and journal are left out.
+does, after the previous one is confirmed, and asks for the newest policy before each episode. Its
+simulator takes 10 ms per step and never catches up. Simulator, acting and journal are left out.
 """
 
 import pathlib
@@ -43,10 +43,10 @@ class PacedWorker:
         """Sends nothing yet. `horizon` is the env steps of an episode."""
         self._adder, self._reader, self._reporter = adder, reader, reporter
         self._steps = _random_episode(horizon, seed)
-        self._num_steps = self._num_unpaid = 0  # steps whose time has not passed yet
+        self._num_steps = self._num_unpaid = 0  # unpaid: steps whose time has not passed yet
 
     def run(self) -> None:
-        """Collects until the process ends, with an offset to the other workers."""
+        """Collects until the process ends, staggered against the other workers."""
         time.sleep(random.uniform(0.0, 1.0))
         while True:
             self._reader.refresh(PULL_TIMEOUT_SECS)

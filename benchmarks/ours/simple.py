@@ -1,8 +1,8 @@
-"""Trains the small tasks of tasks/simple.py, whose actions and observations are of every kind.
+"""Trains the small tasks of tasks/simple.py, which cover every kind of action and observation.
 
 Example: python -m benchmarks.ours.simple --seeds 5 --task continuous "hybrid 1 1"
 Runs `sac train` for each task and seed that docs/results/simple.csv lacks, and adds a row for each:
-the greedy mean return of 5 episodes after the last step passes if it is above the threshold.
+a task passes if the mean return of 5 greedy episodes after the last step is above the threshold.
 Tasks of IMITATED are learned from 20 episodes of demonstrations by GAIL and cloning, without the
 task's reward.
 """
@@ -59,8 +59,8 @@ def train(
       task: Of TASKS or IMITATED.
       seed: Of everything random.
       folder: Working directory.
-      num_iter: Iterations. Default: those of the budget.
-      environ: SAC_* variables beside those of this process.
+      num_iter: Iterations. Default: the budget's.
+      environ: SAC_* variables in addition to those of this process.
 
     Returns:
       The experiment's folder.

@@ -1,4 +1,4 @@
-"""The lengths and settings of trainings of the small tasks of tasks/simple.py."""
+"""Defines the training lengths and settings for the small tasks of tasks/simple.py."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ IMITATED = {"gail": "discrete", "gail image": "discrete image"}
 
 
 class Budget(NamedTuple):
-    """The length of a training, and settings beside those of benchmarks/params/simple.py."""
+    """The length of a training, and settings in addition to benchmarks/params/simple.py."""
 
     env_steps: int
     threshold: float
@@ -41,9 +41,9 @@ def budget_of(task: str) -> Budget:
     if TASKS[task].get("num_cameras"):
         settings = small_rate | {"train_batch_size": 128 if hybrid else 16}
         encoder, _, _ = task.rpartition(" ")
-        if encoder in IMAGE_ENCODERS:  # with the random ones, 100 env steps
+        if encoder in IMAGE_ENCODERS:  # 100 env steps, including the random ones
             return Budget(80, 0.5, settings | {"image_encoder": encoder}, num_random=20)
-        # Random moves of 0.2 seldom come to an end within 20 env steps.
+        # Random moves of 0.2 seldom reach an end within 20 env steps.
         return Budget(3000, 0.9, settings) if hybrid else Budget(1000, 0.9, settings, horizon=50)
     goals = {}
     if task.startswith("goal"):

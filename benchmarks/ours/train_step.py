@@ -49,7 +49,7 @@ class Params(TrainParamsBase):
 
 
 def make_learner(settings: Iterable[str] = ()) -> Learner:
-    """Returns a learner with a compiled loop; settings are such as "policy_delay=2"."""
+    """Returns a learner with a compiled loop; an example of a setting is "policy_delay=2"."""
     params = Params({"horizon": FreeEnv.horizon})
     for setting in settings:
         name, _, value = setting.partition("=")

@@ -30,7 +30,7 @@ def with_bindings(environ: Mapping[str, str], bindings: Sequence[str]) -> dict[s
 
 
 def with_algorithm(algo: str | None, assignments: Sequence[str]) -> tuple[str, ...]:
-    """Returns the assignments with that of --algo; raises ConfigError if they name another."""
+    """Returns the assignments with the one of --algo; raises ConfigError if they name another."""
     if algo is None:
         return tuple(assignments)
     if (named := algorithm_in(assignments)) not in (None, algo):

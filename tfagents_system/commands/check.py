@@ -82,7 +82,7 @@ def check(
       ConfigError: If a file is missing or invalid, or there is no such environment.
     """
     set_ = with_algorithm(algo, set_)
-    build_if_missing()  # predicts with what training will use
+    build_if_missing()  # so that the prediction uses what training will use
     with leaving_none_behind(), tempfile.TemporaryDirectory(prefix="sac_check_") as folder:
         if env is not None:
             if any(file is not None for file in (variables, params, config)):
@@ -97,7 +97,7 @@ def check(
 
 
 def _check(environ: Mapping[str, str], num_episodes: int, predict: bool) -> int:
-    load, *_ = os.getloadavg()  # of the minute before, without this check
+    load, *_ = os.getloadavg()  # over the last minute, before this check
     draw_unseen()
     settings = Settings.from_environ(environ)
     check_gin_bindings(settings.gin_bindings, GIN_BINDINGS)
@@ -183,7 +183,7 @@ def _demonstration_rows(params: Params, file: pathlib.Path, made: Any) -> list[R
 def _environ_of(
     variables: pathlib.Path | None, params: pathlib.Path | None, config: pathlib.Path | None
 ) -> dict[str, str]:
-    """Returns the environment with the variables file's variables, and other files if given."""
+    """Returns `environ` with the variables file's variables, and with other files if given."""
     environ = {"SAC_EXP_NAME": "check"} | dict(os.environ)
     if variables is not None:
         environ = read_variables(variables, environ)

@@ -120,7 +120,7 @@ def _bindings(assignments: Sequence[str]) -> list[str]:
 
 
 def _check_can_go_on(algorithm: str) -> None:
-    """Raises ConfigError if training could not go on with a clone."""
+    """Raises ConfigError if training could not continue from a clone."""
     if ALGORITHMS[algorithm].normalizes_batches:
         able = [name for name, row in ALGORITHMS.items() if not row.normalizes_batches]
         raise ConfigError(
@@ -156,7 +156,7 @@ def _imitate(
     params: Params, split: Split, num_steps: int, seed: int
 ) -> tuple["Assembly", list[dict[str, Any]]]:
     """Trains an agent; returns it, and the losses by train step."""
-    # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
+    # Imported here, because TensorFlow takes seconds, and wrong input is reported sooner.
     from tfagents_system.agents.agent import ActorCriticAgent
     from tfagents_system.assembly import assemble_apart
     from tfagents_system.environments.global_generators import seed_global_generators

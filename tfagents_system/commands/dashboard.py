@@ -77,7 +77,7 @@ class Dashboard:
         return Group(*parts, _programs(snapshot, shares))
 
     def _evaluations(self) -> list[str]:
-        """Returns the line of the returns, and that of the success rate if there is one."""
+        """Returns the line of the returns, and the line of the success rate if there is one."""
         try:
             points = read_evaluations(self._paths)
         except ConfigError as error:

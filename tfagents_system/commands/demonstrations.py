@@ -83,7 +83,7 @@ def _summary(episodes: Sequence[Episode]) -> str:
 
 
 def _lines_of(episodes: Sequence[Episode]) -> list[str]:
-    """Returns returns, lengths, ends and the spec."""
+    """Returns lines on the returns, lengths, ends and the spec."""
     ends = collections.Counter(episode.end for episode in episodes)
     lines = [
         _range("return", [float(episode.rewards.sum()) for episode in episodes]),
@@ -105,7 +105,7 @@ def _range(name: str, values: Sequence[float]) -> str:
 
 
 def _check(episodes: Sequence[Episode], params: Params) -> int:
-    # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
+    # Imported here, because TensorFlow takes seconds, and wrong input is reported sooner.
     from tfagents_system.demonstrations.fit import Specs, misfits, remarks
     from tfagents_system.environments.closing import closed_at_end
     from tfagents_system.environments.construction import make_collect_environment

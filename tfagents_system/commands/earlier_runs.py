@@ -1,4 +1,4 @@
-"""Compares an experiment's earlier settings with those now asked for."""
+"""Compares an experiment's earlier settings with those requested now."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,12 +19,12 @@ def check_is_same(
 ) -> None:
     """Raises ConfigError if the experiment was started with other settings, files or weights.
 
-    It does so, too, if the experiment's config is damaged.
+    It also raises if the experiment's config is damaged.
 
     Args:
       paths: Paths of an existing experiment.
       environ: The SAC_* variables of the new start.
-      may_be_extended: Whether it may have trained more iterations than now asked for.
+      may_be_extended: Whether it may have trained more iterations than are requested now.
     """
     settings, saved = Settings.from_environ(environ), experiment.read_saved(paths)
     before, now = _values(saved["gin_bindings"]), _values(settings.gin_bindings)

@@ -2,7 +2,7 @@
 
 Example: sac list logs
 
-Below the table follows what is wrong with those that are broken.
+Below the table, it prints what is wrong with broken experiments.
 """
 
 import os
@@ -55,7 +55,7 @@ def list_runs(folder: pathlib.Path = pathlib.Path("logs"), /) -> None:
         faults = {path: fault for path in paths if (fault := fault_of(path))}
         watches = {path: Watch(ExperimentPaths(path)) for path in paths if is_experiment(path)}
         for watch in watches.values():
-            watch.look()  # while the rest is read, other hosts may report
+            watch.look()  # other hosts may report while the rest is read
         sizes = {path: size_and_change(path) for path in {**watches, **faults}}
         cells = {path: _cells(ExperimentPaths(path)) for path in watches}
         snapshots = dict(zip(watches, settled(list(watches.values())), strict=True))
@@ -91,7 +91,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 def state_of(paths: ExperimentPaths, snapshot: Snapshot) -> str:
     """Returns "running", "finished", "stopped" or "cloned".
 
-    Also whether it is paused, or cannot be saved.
+    Adds whether it is paused, or cannot be saved.
     """
     state = "running" if snapshot.is_running else "stopped"
     if not snapshot.is_running and paths.finished.exists():
@@ -126,9 +126,9 @@ def _age(changed: float) -> str:
 
 
 def _cells(paths: ExperimentPaths) -> list[str]:
-    """Returns the cells that tell of training: the columns from "train steps" to "success".
+    """Returns the cells about training: the columns from "train steps" to "success".
 
-    The last one says where the experiment is mirrored to.
+    The last one tells where the experiment is mirrored to.
     """
     best = best_policy(paths)
     try:

@@ -93,7 +93,7 @@ def new(
             environment = try_environment(environment, options)
         except ConfigError:
             if options.flags():
-                raise  # without options, it can be mended in the params file
+                raise  # without options, the user can fix it in the params file
     files, remarks = project_files(name, pathlib.Path(), environment, asked_for, options, algo)
     write_project(files)
     print("\n".join([*map(str, files), *remarks]))

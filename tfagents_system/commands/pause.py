@@ -84,7 +84,7 @@ def resume(exp_dir: pathlib.Path, /) -> None:
 
 
 def _missing(first: Snapshot, now: Snapshot, parts: tuple[str, ...]) -> list[str]:
-    """Returns the programs that have not reported since `first` that they pause."""
+    """Returns the programs that have not yet reported, since `first`, that they are paused."""
     return [
         name
         for name, report in now.reports.items()

@@ -1,4 +1,4 @@
-"""A person who acts in an environment, at a window that shows it."""
+"""Lets a person act in an environment, in a window that shows it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _POLL_SECS = 0.1
 
 
 class Person:
-    """A policy, and the observer of `run_episode` that records what it does.
+    """A person as a policy, and the observer of `run_episode` that records the actions.
 
     An episode begins with the first key. Frames are shown in real time.
     """
@@ -35,7 +35,7 @@ class Person:
         return ()
 
     def action(self, time_step: Any, state: Any) -> tuple[Any, Any]:
-        """Returns the action of what is held; before an episode's first one, waits for a key."""
+        """Returns the action of the inputs held; before an episode's first one, waits for a key."""
         if self._num_steps == 0:
             self._show()
             self._window.pressed.clear()

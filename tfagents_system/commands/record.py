@@ -88,7 +88,7 @@ def record(
         Window(name or "sac record", inputs=device) if device else shown as window,
     ):
         draw_unseen()  # another program shows the window
-        # Imported here, because TensorFlow takes seconds, and wrong input is reported before.
+        # Imported here, because TensorFlow takes seconds, and wrong input is reported sooner.
         from tfagents_system.commands.person import record_person
         from tfagents_system.environments.closing import closed_at_end
         from tfagents_system.evaluation.evaluator import load_greedy_policy, make_eval_environment
@@ -120,7 +120,7 @@ def _device_of(
     checkpoint: str | None,
     keys: Sequence[str],
 ) -> str | None:
-    """Returns by what a person acts, if one does."""
+    """Returns the device by which a person acts; None if a policy acts."""
     if not (keyboard or gamepad):
         if keys:
             raise ConfigError("--keys is for --keyboard and --gamepad.")

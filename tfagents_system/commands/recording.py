@@ -32,7 +32,7 @@ class Recording:
         """Records an env step; `is_ended` cuts the episode after it.
 
         Raises:
-          TakenActionError: If the info reports an action that is none.
+          TakenActionError: If the info reports something that is not an action.
         """
         if self._length == 0:
             self._actions = TakenActions(self._environment.action_spec())

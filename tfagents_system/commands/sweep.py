@@ -103,7 +103,7 @@ def sweep(
 def _checked_bindings(
     values: Mapping[str, Sequence[Any]], ranges: Mapping[str, Range], set_: Sequence[str]
 ) -> list[str]:
-    """Returns the gin bindings of --set; checks those of all trials before the first is trained."""
+    """Returns the gin bindings of --set; checks the bindings of all trials before training."""
     for trial in grid_trials(values):
         bindings_of(trial.assignments, "--grid")
     for name, range_ in ranges.items():
@@ -154,7 +154,7 @@ def _grid_of(task: Task, trials: Sequence[Trial]) -> TaskSweep:
 def _search_of(task: Task, ranges: Mapping[str, Range], num_trials: int) -> TaskSweep:
     study = Study(task.folder / "study.log", ranges)
     earlier = study.earlier_trials()[:num_trials]
-    # An experiment of a number that the study does not know is of another sweep.
+    # An experiment with a number that the study does not know belongs to another sweep.
     numbers = range(study.num_asked, study.num_asked + num_trials - len(earlier))
     _check_earlier(task, [*earlier, *(Trial(number, {}) for number in numbers)])
     return TaskSweep(task, study.trials(num_trials), study)

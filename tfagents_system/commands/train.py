@@ -224,7 +224,7 @@ def _train_seeds(
       ConfigError: If a finished one has other settings, or one is to be extended and is not
         finished; then none is trained.
     """
-    num_iter = 0  # that make a finished one long enough
+    num_iter = 0  # iterations from which on a finished experiment is long enough
     runs = _runs(environ, seeds)
     if extend is not None:
         num_iter = extended_by(extend, [paths for paths, _ in runs])

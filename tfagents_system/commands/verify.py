@@ -89,7 +89,7 @@ def _repeatable(paths: ExperimentPaths) -> dict[str, Any]:
 def _environ_of(
     first: ExperimentPaths, again: ExperimentPaths, saved: Mapping[str, Any], num_iter: int
 ) -> dict[str, str]:
-    """Returns the variables that start the first run, of which `saved` is the record, again."""
+    """Returns the variables that start the first run again; `saved` is its record."""
     bindings = [*saved["gin_bindings"], f"TrainParams.num_iter = {num_iter}"]
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("SAC_") or name in OF_THE_CALLER}  # fmt: skip

@@ -189,7 +189,7 @@ def _check_are_apart(first: RunGroup, second: RunGroup) -> None:
 
 
 def shown_interval(bounds: tuple[float, float]) -> str:
-    """Returns an interval as text; "-" for that of a single seed."""
+    """Returns an interval as text; "-" for a single seed."""
     low, high = bounds
     return f"[{low:.5g}, {high:.5g}]" if low < high else "-"
 
@@ -199,7 +199,7 @@ def _with_interval(mean: float, bounds: tuple[float, float]) -> str:
 
 
 def _print_success(groups: Sequence[RunGroup], num_evaluations: int) -> None:
-    """Prints the success rates, if all experiments have one, as the returns above."""
+    """Prints the success rates like the returns above, if all experiments have one."""
     first, second = (success_rates_of(group, num_evaluations) for group in groups)
     if first is not None and second is not None:
         names = " and ".join(group.name for group in groups)
@@ -218,7 +218,7 @@ def _both(first: NDArray[np.float64], second: NDArray[np.float64]) -> str:
 
 
 def _print_numbers(groups: Sequence[RunGroup], num_evaluations: int) -> None:
-    """Prints the numbers of `log_info` that all experiments have, as the returns above."""
+    """Prints the numbers of `log_info` that all experiments have, like the returns above."""
     values = [numbers_of_group(group, num_evaluations) for group in groups]
     names = [name for name in values[0] if name in values[1]]
     if not names:

@@ -22,7 +22,7 @@ from tfagents_system.records.run_history import (
 
 LEARNER_TAGS = ("critic_loss", "actor_loss", "loss", "alpha", "entropy")
 CURRICULUM = "curriculum/"
-MOST_POINTS = 500  # points of a mean; a picture shows no more
+MOST_POINTS = 500  # points of a mean curve; a picture shows no more
 
 
 class Curve(NamedTuple):
@@ -50,7 +50,7 @@ class Band(NamedTuple):
 
 
 def make_panels(groups: Sequence[RunGroup]) -> list[Panel]:
-    """Returns the panels for which any experiment has data, those of returns first."""
+    """Returns the panels for which any experiment has data, returns first."""
     runs = [
         [curves_of(paths, read_evaluations(paths)) for paths in group.experiments]
         for group in groups
@@ -107,7 +107,7 @@ def curves_of(
     learner = read_scalars(paths.train_summaries / "learner")
     tags = [tag for tag in LEARNER_TAGS if f"learner/{tag}" in learner]
     if "critic_loss" in tags:
-        tags = [tag for tag in tags if tag != "loss"]  # it is the sum of the others
+        tags = [tag for tag in tags if tag != "loss"]  # the sum of the other losses
     for tag in tags:
         values = ((scalar.step, scalar.value) for scalar in learner[f"learner/{tag}"])
         curves[tag.replace("_", " "), "train steps"] = _curve(values)

@@ -160,10 +160,10 @@ def _marker(xs: Sized) -> str | None:
 
 
 def _save(figure: plt.Figure, output: pathlib.Path) -> None:
-    """Writes exactly `output`, to which matplotlib would add an ending if it has none.
+    """Writes to exactly `output`, although matplotlib would add an extension if it has none.
 
     Raises:
-      ConfigError: If its ending is that of no image, or it cannot be written.
+      ConfigError: If its extension is not an image's, or it cannot be written.
     """
     ending = output.suffix.removeprefix(".") or "png"
     allowed = figure.canvas.get_supported_filetypes()

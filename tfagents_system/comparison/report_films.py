@@ -16,7 +16,7 @@ from tfagents_system.evaluation.saved_experiment import load_saved_params, prepa
 from tfagents_system.records.run_history import EvaluationPoint
 from tfagents_system.terminal.lines import Terminal
 
-SEED = 0  # as `sac eval`, so that both share their films
+SEED = 0  # the same as in `sac eval`, so that both share their films
 
 
 def find_films(
@@ -38,7 +38,7 @@ def find_films(
 def make_films(
     paths: ExperimentPaths, points: Sequence[EvaluationPoint], terminal: Terminal
 ) -> None:
-    """Films an episode of each of the three policies without a film, or prints why not."""
+    """Films an episode of each of the three policies that has no film, or prints why it cannot."""
     missing = _missing(paths, points)
     if not missing:
         return
@@ -91,7 +91,7 @@ def _choose(
     """Returns the first, the middle and the best of the policies.
 
     The best is the one in policies/best, if it is among them; otherwise the one with the best
-    evaluation, which is the last one up to its train step.
+    evaluation, taking for each policy the last one up to its train step.
     """
     if not train_steps:
         return {}

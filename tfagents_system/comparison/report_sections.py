@@ -71,7 +71,7 @@ def settings(values: Mapping[str, Any], declared: Mapping[str, Hyperparameter]) 
         default = declared[name].default if name in declared else None
         is_default = json.dumps(value) == json.dumps(default, default=str)
         meaning = declared[name].meaning if name in declared else ""
-        meaning = meaning.replace("`", "")  # of the table in Markdown
+        meaning = meaning.replace("`", "")  # marks of the Markdown table
         rows.append((is_default, name, shown(value), shown(default), meaning))
     rows.sort(key=lambda row: row[0])  # keeps the order otherwise
     changed = [index for index, row in enumerate(rows) if not row[0]]
@@ -100,7 +100,7 @@ def time_profile(phase_secs: Mapping[str, Mapping[str, float]]) -> str:
 def choices(points: Sequence[EvaluationPoint]) -> str:
     """Returns a bar for each branch of a discrete action, by the newest evaluation.
 
-    It is "" if that has no shares of choices.
+    It is "" if that evaluation has no shares of choices.
     """
     branches: dict[str, dict[str, float]] = {}
     for name, share in points[-1].numbers.items() if points else ():
@@ -113,7 +113,7 @@ def choices(points: Sequence[EvaluationPoint]) -> str:
 
 
 def _bar(shares: Mapping[str, float]) -> str:
-    """Returns a bar that is divided by `shares`, whose sum is 1, with the name of each part."""
+    """Returns a bar divided by `shares`, which sum to 1, with the name of each part."""
     pieces, words = [], []
     for (name, share), color in zip(shares.items(), _COLORS * len(shares), strict=False):
         pieces.append(f'<span style="width:{share:.2%};background:{color}"></span>')

@@ -1,4 +1,4 @@
-"""Groups experiments that differ only in the seed, as a command line names them."""
+"""Finds the groups of experiments, differing only in the seed, that a command line names."""
 
 import pathlib
 import re
@@ -9,7 +9,7 @@ from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment, is_experiment
 
-# Names of experiments that --force_new has renamed, and of trials of a sweep, with a part of each.
+# Names of experiments that --force_new has renamed, and of a sweep's trials, with a part of each.
 _OTHERS = {"_until_": r".*_until_\d{8}_\d{6}", "_trial_": r".*_trial_\d+_seed_\d+"}
 
 
@@ -25,7 +25,7 @@ def find_group(text: str) -> RunGroup:
 
     "logs/a" is that folder if it exists, otherwise logs/a_1, logs/a_2 and so on, as "logs/a_" is.
     Prints what it leaves out: experiments that --force_new has renamed, and trials of a sweep. To
-    have them, `text` must say so: "logs/a_trial_3", "logs/a_*_until_*".
+    include them, `text` must name them: "logs/a_trial_3", "logs/a_*_until_*".
 
     Raises:
       ConfigError: If there is no such experiment, or the pattern is wrong.
@@ -50,10 +50,10 @@ def find_group(text: str) -> RunGroup:
         names = ", ".join(folder.name for folder in others)
         print(printable(f"{text}: left out {names}"), file=sys.stderr)
     if not folders:
-        existing_experiment(path)  # raises, with a suggestion
+        existing_experiment(path)  # raises, and suggests a name
     return RunGroup(printable(path.name), [ExperimentPaths(folder) for folder in folders])
 
 
 def _is_other(name: str, pattern: str) -> bool:
-    """Returns whether an experiment is no seed of a group, and `pattern` does not ask for it."""
+    """Returns whether an experiment is not a seed of a group, and `pattern` does not name it."""
     return any(part not in pattern and re.fullmatch(form, name) for part, form in _OTHERS.items())

@@ -16,7 +16,7 @@ _NOT_SETTINGS = ("seed", "gin_bindings")  # of run_spec.json; bindings show in t
 
 
 def read_settings(paths: ExperimentPaths) -> dict[str, Any]:
-    """Returns everything except the seed that determines an experiment, by name.
+    """Returns the values that determine an experiment, except the seed, by name.
 
     It comes from run_spec.json and provenance.json; a missing file is skipped.
 
@@ -63,6 +63,6 @@ def settings_differences(
 
 
 def _listed(name: str, values: Iterable[str]) -> str:
-    """Returns the values of a setting in a group; of the hash of a file, its beginning."""
+    """Returns the values of a setting in a group; file hashes are shortened."""
     is_hash = name.startswith("files ")
     return " or ".join(f"sha256 {v[1:9]}" if is_hash and v != "-" else v for v in sorted(values))

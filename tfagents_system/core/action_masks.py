@@ -1,4 +1,4 @@
-"""The part of an observation that says which integers an action may have."""
+"""Reads action masks: the part of an observation that tells which integers an action may have."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,9 +28,9 @@ def input_spec(observation_spec: Any, action_spec_leaves: Sequence[Any]) -> Any:
 
 
 class Choices:
-    """The choices among integers in an action; a mask [N] has an entry for each integer of each.
+    """The discrete choices in an action; a mask [N] has one entry per integer of each choice.
 
-    The entries are in the order of the action's leaves, and within a leaf of its branches.
+    Entries follow the order of the action's leaves and, within a leaf, of its branches.
     """
 
     def __init__(self, leaves: Sequence[Any]):
@@ -62,7 +62,7 @@ class Choices:
         return [mask[end - size : end] for end, size in zip(self._ends, self.sizes, strict=True)]
 
     def without_choice(self, mask: NDArray[Any]) -> list[int]:
-        """Returns the branches that a mask allows nothing."""
+        """Returns the branches for which a mask allows no integer."""
         return [index for index, branch in enumerate(self.branches(mask)) if not branch.any()]
 
     def draw(self, leaves: Sequence[Any], mask: NDArray[Any], rng: np.random.RandomState) -> None:

@@ -1,7 +1,7 @@
-"""Observations that are categories: integers without an order, such as the numbers of places.
+"""Marks observations that are categories: unordered integers, such as the ids of places.
 
-Networks read a category as an input for each integer that it can be: 1 for its own, else 0. The
-replay buffer, and the input of an exported policy, is the integer itself.
+Networks read a category one-hot: one input per possible integer, 1 for its own and 0 otherwise. The
+replay buffer and the input of an exported policy hold the integer itself.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CATEGORY = "category_of_"  # begins the spec's name, the only free text that all kinds of specs have
-MOST_INPUTS = 10_000  # for a larger one, such as a counter, the number itself is the input
+MOST_INPUTS = 10_000  # for more integers, such as a counter's, the number itself is the input
 
 
 def is_category(spec: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Tells a checkout of this project, with scripts and lock files, from an installed package."""
+"""Distinguishes a checkout of this project, with its scripts, from an installed package."""
 
 import pathlib
 import re
@@ -8,7 +8,7 @@ import sys
 from tfagents_system.core.installed import distributions, versions
 
 NAME = "tfagents_system"
-PROJECT = pathlib.Path(__file__).parents[2]  # where pip has installed it: site-packages
+PROJECT = pathlib.Path(__file__).parents[2]  # site-packages if pip has installed it
 
 
 def is_checkout(project: pathlib.Path = PROJECT) -> bool:
@@ -17,7 +17,7 @@ def is_checkout(project: pathlib.Path = PROJECT) -> bool:
 
 
 def version(project: pathlib.Path = PROJECT) -> str:
-    """Returns the version: of a checkout from pyproject.toml, of an installed package from pip."""
+    """Returns the version: from pyproject.toml in a checkout, from pip for an installed package."""
     return _version_in(project) or (versions(NAME) or ["unknown"])[0]
 
 

@@ -25,7 +25,7 @@ def printable(text: object) -> str:
 
 
 def printable_lines(text: object) -> str:
-    """Returns the text without such control codes; its lines stay."""
+    """Returns the text without such control codes, but with its line breaks."""
     return "\n".join(map(printable, str(text).split("\n")))
 
 

@@ -16,7 +16,7 @@ PLUGINS_OF_GYM = "gym.envs"  # gym 0.23 loads them when it is imported, which TF
 
 
 def versions(name: str) -> list[str]:
-    """Returns the versions of the package `name`, in the first folder of sys.path that has one.
+    """Returns the versions of the package `name`, in the first folder of sys.path that has any.
 
     Usually one; several where an update was interrupted; none if it is not installed.
     """
@@ -45,13 +45,13 @@ def is_installed(module: str) -> bool:
     """Returns whether the top-level `module` can be found; an empty folder does not count."""
     try:
         spec = importlib.util.find_spec(module)
-    except ValueError:  # it is in sys.modules, made by hand
+    except ValueError:  # a module made by hand is in sys.modules
         return True
     return spec is not None and spec.loader is not None and spec.origin is not None
 
 
 def tolerate_broken_plugins() -> None:
-    """Makes the search for entry points skip those of packages that are broken or gone."""
+    """Makes the search for entry points skip packages that are broken or gone."""
     entry_points = importlib.metadata.entry_points
     if hasattr(entry_points, "__wrapped__"):
         return
@@ -70,7 +70,7 @@ def tolerate_broken_plugins() -> None:
 
 
 def _entry_points(**params: Any) -> importlib.metadata.EntryPoints:
-    """Returns the entry points as `importlib.metadata.entry_points`, without unreadable ones."""
+    """Works like `importlib.metadata.entry_points`, but leaves out unreadable entry points."""
     points: list[importlib.metadata.EntryPoint] = []
     for package in _discover():
         try:
@@ -83,7 +83,7 @@ def _entry_points(**params: Any) -> importlib.metadata.EntryPoints:
 def _can_be_loaded(point: importlib.metadata.EntryPoint) -> bool:
     try:
         point.load()
-    except Exception as error:  # of any kind: it is not ours
+    except Exception as error:  # any kind: the code is not ours
         print(f"Note: the plugin {point.value} of gym is left out: {error!r}", file=sys.stderr)
         return False
     return True

@@ -10,8 +10,8 @@ from typing import Any
 def without(nest: Any, names: Collection[str]) -> Any:
     """Returns `nest`, an observation or its spec, without the leaves of these names.
 
-    A name of a dict stands for all leaves in it. Names that `nest` has not are ignored; if it has
-    none, it is returned itself. Dicts are left out with their last leaf.
+    The name of a dict stands for all leaves in it. Names that `nest` lacks are ignored; if it lacks
+    all of them, `nest` itself is returned. A dict that loses its last leaf is left out.
     """
     return _without(nest, frozenset(names), "")
 
@@ -31,10 +31,9 @@ def _without(nest: Any, names: Collection[str], prefix: str) -> Any:
 
 
 def only(observation: Any, spec: Any) -> Any:
-    """Returns the leaves of `observation` that `spec` has; it has all of those.
+    """Returns the leaves of `observation` that `spec` has; none of them may be missing.
 
-    Dicts may have more leaves, which are left out; if there are none, `observation` is returned
-    itself.
+    Additional leaves of dicts are left out; without any, `observation` itself is returned.
     """
     if not isinstance(spec, Mapping):
         return observation
@@ -43,7 +42,7 @@ def only(observation: Any, spec: Any) -> Any:
 
 
 def names_of(nest: Any, prefix: str = "") -> Iterator[str]:
-    """Yields the names of the leaves in dicts, each after those of the dicts that it is in."""
+    """Yields the names of dicts and leaves in `nest`, each dict before its content."""
     if isinstance(nest, Mapping):
         for key, part in nest.items():
             yield f"{prefix}{key}"

@@ -30,7 +30,7 @@ class RateMeter:
 class RecentRate:
     """Events per second over the last minutes, including pauses.
 
-    Starts at the first reading after the first event, which may take long to compile.
+    Starts at the first reading after the first event, because compiling may delay that event.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class RecentRate:
         self._readings: collections.deque[tuple[float, int]] = collections.deque()
 
     def rate_at(self, count: int) -> float | None:
-        """Returns the mean rate since the oldest reading; None if there is no other."""
+        """Returns the mean rate since the oldest reading; None if there is only this one."""
         if count == self._start:
             return None
         now = self._clock()
@@ -78,7 +78,7 @@ class PhaseTimer:
         return secs
 
     def move(self, secs: float, source: str, target: str) -> None:
-        """Moves `secs` from the phase `source` to `target`, if only hindsight tells them apart."""
+        """Moves `secs` from the phase `source` to `target`, which only hindsight tells apart."""
         self._secs[source] = self._secs.get(source, 0.0) - secs
         self._secs[target] = self._secs.get(target, 0.0) + secs
 

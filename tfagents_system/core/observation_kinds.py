@@ -1,7 +1,7 @@
-"""Observations that are lists of entities or signals of goals.
+"""Marks observations that are lists of entities or goal signals.
 
-A word after a dot in the name of the spec tells, such as "blocks.entities", because of a spec only
-shape, dtype, bounds and name pass through TF-Agents.
+The mark is a word after a dot in the spec's name, such as "blocks.entities", because TF-Agents
+keeps only the shape, dtype, bounds and name of a spec.
 """
 
 from typing import Any
@@ -13,18 +13,18 @@ GOAL = "goal_signal"
 def is_entities(spec: Any) -> bool:
     """Returns whether arrays of `spec` are lists [most entities, features] of any length.
 
-    Rows of zeros are absent.
+    Rows of zeros stand for absent entities.
     """
     return _has_mark(spec, ENTITIES)
 
 
 def is_goal(spec: Any) -> bool:
-    """Returns whether arrays of `spec` tell what is to be achieved."""
+    """Returns whether arrays of `spec` describe the goal."""
     return _has_mark(spec, GOAL)
 
 
 def marked(name: str | None, mark: str) -> str:
-    """Returns the name of a spec with the mark ENTITIES or GOAL; `name` is its own."""
+    """Returns the name of a spec with the mark ENTITIES or GOAL; `name` is the unmarked name."""
     words = (name or "observation").split(".")
     return ".".join(words if mark in words[1:] else [*words, mark])
 

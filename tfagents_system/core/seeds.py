@@ -3,8 +3,8 @@
 Two derivations differ because they hash different words: each argument has its own words in the
 list, no argument reaches into the words of another, and no two purposes have the same value. The
 hash keeps 31 bits, so two of N derived seeds are equal by chance in about N^2 / 2^32 of all runs. A
-seed that is itself derived, such as that of the evaluators or of a task, is the first word, like
-the seed of a run.
+seed that is itself derived, such as the evaluators' or a task's, is the first word, like the seed
+of a run.
 """
 
 import enum
@@ -32,7 +32,7 @@ class SeedPurpose(enum.IntEnum):
     GOALS = 11  # of the copies of transitions, if `her_copies`
     CURRICULUM = 12  # of an episode of collection
     DEMONSTRATIONS = 13  # samples that the learner draws from them
-    SLOT = 14  # of an environment beside others of a worker, from that of the first
+    SLOT = 14  # of a worker's further environments, from the seed of its first
 
 
 def derive_seed(
@@ -43,7 +43,7 @@ def derive_seed(
     num_failures: int = 0,
     start: int = 0,
 ) -> int:
-    """Returns a seed in [0, 2^31) that differs by each of the arguments.
+    """Returns a seed in [0, 2^31) that differs if any of the arguments does.
 
     Args:
       seed: Of the run.

@@ -1,4 +1,4 @@
-"""Waits with a deadline and a reason, or asks only once in a while."""
+"""Waits with a deadline and a reason, and limits how often a function is called."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def wait_until(
 
 
 class Throttled(Generic[T]):
-    """The newest answer to a question that is asked at most once in a while.
+    """Caches the result of a function that is called at most once per period.
 
     is_finished = Throttled(paths.finished.exists, period_secs=2.0)
     while not is_finished(): ...
@@ -32,7 +32,7 @@ class Throttled(Generic[T]):
     def __init__(
         self, ask: Callable[[], T], period_secs: float, clock: Callable[[], float] = time.monotonic
     ):
-        """Asks nothing yet."""
+        """Does not call the function yet."""
         self._ask, self._period_secs, self._clock = ask, period_secs, clock
         self._ask_at = clock()
         self._answer: T

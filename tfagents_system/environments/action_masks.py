@@ -1,4 +1,4 @@
-"""Puts masks of actions into observations, and checks them."""
+"""Adds action masks to observations, and checks them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,8 +24,8 @@ _Read = Callable[[], Any]
 class ActionMasks(ObservationWrapper):
     """Adds the leaf `action_mask` to observations: float32 [N], 1 for each integer that is allowed.
 
-    An observation that is no dict becomes {"observation": ..., "action_mask": ...}. At the last
-    step of an episode, where nothing acts any more, an empty or missing mask becomes one of ones.
+    An observation that is not a dict becomes {"observation": ..., "action_mask": ...}. At the last
+    step of an episode, where no action follows, an empty or missing mask becomes one of ones.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ def checked_mask(given: Any, choices: Choices, is_last: bool, where: str) -> NDA
 
     Args:
       given: An array, or one for each choice.
-      choices: Those of the action.
-      is_last: Whether it is of an episode's last time step, where an empty mask becomes ones.
+      choices: The discrete choices of the action.
+      is_last: Whether it belongs to an episode's last time step, where an empty mask becomes ones.
       where: When, for the message.
 
     Raises:
-      ConfigError: If it is no mask of the action, or allows nothing.
+      ConfigError: If it is not a mask of the action, or allows nothing.
     """
     parts = given if isinstance(given, (tuple, list)) else [given]
     try:
@@ -84,7 +84,7 @@ def mask_spec(choices: Choices) -> array_spec.BoundedArraySpec:
 
 
 def with_action_masks(environment: py_environment.PyEnvironment) -> py_environment.PyEnvironment:
-    """Returns the environment, in ActionMasks if it has masks.
+    """Returns the environment, wrapped in ActionMasks if it has masks.
 
     They come from the key `action_mask` of the observation, from a method `action_masks`, as
     sb3-contrib has it, or from `info["action_mask"]` of gymnasium, for which it is reset once.
@@ -117,6 +117,6 @@ def _all_layers(environment: Any) -> list[Any]:
 
 
 def with_mask(observation: Any, mask: Any) -> dict[str, Any]:
-    """Returns an observation, or its spec, with its mask; what is no dict becomes one."""
+    """Returns an observation, or its spec, with its mask, as a dict even if it was not one."""
     parts = observation if isinstance(observation, Mapping) else {"observation": observation}
     return {**parts, ACTION_MASK: mask}

@@ -1,4 +1,4 @@
-"""The base of all adapters: fast time steps, forwarding, error messages."""
+"""The base class of all adapters: fast time steps, forwarding, error messages."""
 
 import abc
 import difflib
@@ -166,9 +166,9 @@ def as_reward(reward: Any) -> np.float32:
     """Returns the reward as a float32 scalar.
 
     Raises:
-      ValueError: If it is no number, or an array of more than one element.
+      ValueError: If it is not a number, or is an array of more than one element.
     """
-    if reward is None or isinstance(reward, str):  # which NumPy would take for NaN or a number
+    if reward is None or isinstance(reward, str):  # NumPy would take these for NaN or a number
         raise _no_reward_error(reward)
     try:
         scalar: Any = np.float32(reward)  # an array, if it is one
@@ -189,7 +189,7 @@ def _no_reward_error(reward: Any) -> ValueError:
 
 
 def wrong_step_error(owner: str, result: Any, allowed: str) -> ConfigError:
-    """Returns the error for a `step` that does not return what it should, in parentheses."""
+    """Returns the error for a `step` whose result is not `allowed`, a tuple in parentheses."""
     found = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
     return ConfigError(f"{owner}.step returned {found}; allowed is {allowed}.")
 

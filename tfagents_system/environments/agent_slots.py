@@ -1,4 +1,4 @@
-"""Gives the agents of a simulator places in numbered slots."""
+"""Assigns the agents of a simulator to numbered slots."""
 
 import collections
 from collections.abc import Collection, Hashable, Mapping
@@ -23,7 +23,7 @@ class AgentSteps(NamedTuple):
 class Agents(Protocol):
     """The agents of a simulator that share a policy; they come and go.
 
-    An id is that of an episode: an agent that ends gets another one with its next first step.
+    An id belongs to an episode: an agent whose episode ends gets a new id with its next first step.
     """
 
     @property
@@ -41,12 +41,12 @@ class Agents(Protocol):
 
 
 class AgentSlots:
-    """Steps agents by slot, where a simulator has ids of episodes that come and go.
+    """Steps agents by slot, although a simulator identifies them by episodes that come and go.
 
-    A slot whose episode has ended, or is cut, gets the next agent that begins one. An agent whose
-    episode is cut while others have theirs goes on: what follows is an episode that begins in the
-    middle, because no single agent can be reset. If no other has one, the simulator is reset.
-    Agents beyond the slots stand still.
+    A slot whose episode has ended, or is cut, gets the next agent that begins an episode. No single
+    agent can be reset, so an agent whose episode is cut while others continue theirs goes on from
+    where it is, in a new episode. If no other agent has an episode, the simulator is reset. Agents
+    beyond the slots stand still.
     """
 
     def __init__(self, agents: Agents):
@@ -55,8 +55,8 @@ class AgentSlots:
         self._used: set[int] = set()  # slots that have been reset, however many agents there are
         self._slots: dict[Hashable, int] = {}  # by id
         self._waiting: collections.deque[int] = collections.deque()  # slots without an agent
-        self._unplaced: dict[Hashable, ts.TimeStep] = {}  # by id, newest of each that asks
-        self._newest: dict[Hashable, ts.TimeStep] = {}  # by id, of those in slots that ask
+        self._unplaced: dict[Hashable, ts.TimeStep] = {}  # by id, the newest of each asking agent
+        self._newest: dict[Hashable, ts.TimeStep] = {}  # by id, of the asking agents in slots
         self._to_begin: set[int] = set()  # slots whose agent goes on in a new episode
         self._newest_ids: dict[int, Hashable] = {}  # by slot, also of an episode that has ended
         self._has_begun = False
@@ -82,7 +82,7 @@ class AgentSlots:
         return begun | self._place()
 
     def id_of(self, slot: int) -> Hashable:
-        """Returns the id whose time step a slot has had last; None if it has had none."""
+        """Returns the id of a slot's last time step; None if it has had none."""
         return self._newest_ids.get(slot)
 
     def step(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:
@@ -148,12 +148,12 @@ class AgentSlots:
 def most_at_once(agents: Agents, steps: AgentSteps) -> int:
     """Returns how many agents act at once.
 
-    They need not ask at the same time, so agents stand still until one asks again: by then, each
-    has asked, if they ask equally often.
+    They need not ask at the same time, so agents stand still until one asks a second time: by then
+    each has asked, if they ask equally often.
 
     Args:
-      agents: Steps are taken; a reset comes next.
-      steps: Those of the reset before.
+      agents: This function steps them; the caller resets them next.
+      steps: The result of the reset before.
     """
     living: set[Hashable] = set()
     most = 0

@@ -1,4 +1,4 @@
-"""The base of environments whose simulator has several agents that share a policy."""
+"""The base class of environments whose simulator has several agents that share a policy."""
 
 import abc
 from collections.abc import Collection, Hashable, Mapping
@@ -20,7 +20,7 @@ from tfagents_system.environments.agent_slots import (
 class AgentsEnvironment(py_environment.PyEnvironment, abc.ABC):
     """A SlotSimulator whose slots are agents; workers step all of them.
 
-    As any PyEnvironment it has one agent: it follows one from its first step to its last, while
+    Used as a PyEnvironment, it has one agent: it follows one from its first step to its last, while
     the others stand still.
     """
 

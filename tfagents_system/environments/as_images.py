@@ -1,4 +1,4 @@
-"""Converts pictures to images of uint8, of which the replay buffer holds four times as many.
+"""Converts pictures to uint8 images, of which the replay buffer holds four times as many.
 
     environment = AsImages(gymnasium_adapter.load("CarRacing-v3", seed=seed))
 
@@ -76,7 +76,7 @@ def _image_cast(spec: array_spec.ArraySpec, name: str) -> Callable[[Any], Any]:
     layout = _layout_of(spec)
     if spec.dtype == np.uint8:
         return lambda leaf: _channels_last(np.asarray(leaf), layout)
-    # Each number has bounds of its own: channels may be colors and a depth.
+    # Each number has its own bounds: channels may be colors and a depth.
     low, high = (np.float64(getattr(spec, side, np.nan)) for side in ("minimum", "maximum"))
     with np.errstate(over="ignore"):
         is_bounded = np.isfinite(high - low) & (np.abs(high) < 1e6) & (high > low)

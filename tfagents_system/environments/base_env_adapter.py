@@ -15,9 +15,9 @@ _API = ("behavior_specs", "get_steps", "set_actions", "reset", "step")
 class BaseEnvEnvironment(AgentsEnvironment):
     """Adapts one behavior of an object with the methods of `mlagents_envs.base_env.BaseEnv`.
 
-    For code that makes such objects; a build needs none of it (`unity_adapter`). Observations are a
-    dict by sensor, float32, images [H, W, C]; actions as of a build. Owns the environment: `close`
-    closes it.
+    For code that makes such objects; a build does not need this (see `unity_adapter`). Observations
+    are a dict by sensor, float32, images [H, W, C]; actions are like a build's. Owns the
+    environment: `close` closes it.
     """
 
     def __init__(self, env: Any, behavior: str | None = None):
@@ -73,7 +73,7 @@ class BaseEnvEnvironment(AgentsEnvironment):
         """Passes `state` to the environment's own `set_state`; a curriculum calls this.
 
         Raises:
-          ConfigError: If it has none.
+          ConfigError: If it has no `set_state`.
         """
         set_state = getattr(self._env, "set_state", None)
         if set_state is None:

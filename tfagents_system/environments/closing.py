@@ -19,7 +19,7 @@ CLOSE_SECS = 5.0  # time limit of `close`, before it is abandoned
 def close_environment(
     environment: py_environment.PyEnvironment, timeout_secs: float = CLOSE_SECS
 ) -> None:
-    """Closes an environment, then ends processes of its constructor that `close` has left.
+    """Closes an environment, then ends processes that its constructor started and `close` left.
 
     If `close` raises or takes longer than `timeout_secs`, this is only logged.
     """
@@ -49,7 +49,7 @@ def call_close(environment: Any, timeout_secs: float = CLOSE_SECS) -> None:
             raised.append(error)
 
     thread = threading.Thread(target=close, daemon=True)
-    with GUEST.visit(f"{_name(environment)}.close"):  # which it cannot be in its thread
+    with GUEST.visit(f"{_name(environment)}.close"):  # not possible in the thread
         thread.start()
         thread.join(timeout_secs)
     if thread.is_alive():

@@ -1,4 +1,4 @@
-"""Makes an observation from elsewhere, such as a robot's program, one that a policy can take."""
+"""Converts an observation from elsewhere, such as a robot's program, for a policy."""
 
 from collections.abc import Mapping
 from typing import Any

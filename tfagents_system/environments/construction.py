@@ -93,7 +93,7 @@ def _make(
 
 
 def _adapted(environment: Any, seed: int) -> Any:
-    """Returns one of another library in its adapter; others as they are."""
+    """Returns an environment of another library in its adapter; others unchanged."""
     if base_env_adapter.is_base_env(environment):
         return base_env_adapter.BaseEnvEnvironment(environment)
     if pettingzoo_adapter.is_parallel(environment):
@@ -104,7 +104,7 @@ def _adapted(environment: Any, seed: int) -> Any:
             "PettingZoo whose agents act in turn; allowed is a parallel one, such as that of "
             "parallel_env() or pettingzoo.utils.aec_to_parallel."
         )
-    gymnasium = sys.modules.get("gymnasium")  # who has made one has imported it
+    gymnasium = sys.modules.get("gymnasium")  # a user who has made one has imported it
     if gymnasium is not None and isinstance(environment, gymnasium.vector.VectorEnv):
         return GymnasiumVectorEnvironment(environment, seed)
     if gymnasium is not None and isinstance(environment, gymnasium.Env):

@@ -1,4 +1,4 @@
-"""Tells what arrays of an observation are where settings declare it: images, entities, goals."""
+"""Marks the arrays of an observation that settings declare to be images, entities or goals."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from tfagents_system.data.images import GRAY, VECTOR, name_with_layout
 
 
 class DeclaredKinds(wrappers.PyEnvironmentBaseWrapper):
-    """Leaves observations as they are, and gives their specs names that tell what arrays are.
+    """Leaves observations unchanged, and gives their specs names that tell the kinds of arrays.
 
     `core/observation_kinds.py` and `data/images.py` read these names.
     """
@@ -29,11 +29,11 @@ class DeclaredKinds(wrappers.PyEnvironmentBaseWrapper):
         """Wraps and owns `environment`.
 
         Args:
-          environment: Its observations stay as they are.
-          layouts: Those of images, or VECTOR, by names of arrays, see `array_name`.
+          environment: Its observations stay unchanged.
+          layouts: The layouts of images, or VECTOR, by names of arrays; see `array_name`.
           entities: Names of the lists of entities.
           goals: Names of the goals.
-          has_goals: False makes goals arrays like others, also those of the environment itself.
+          has_goals: False turns goals into ordinary arrays, even those that the environment marks.
 
         Raises:
           ConfigError: If there is no such array, or it has another number of axes.

@@ -141,7 +141,7 @@ class _GymView:
             env, type(env).__name__, ("reset", "step", "observation_spec", "action_spec")
         )
         self.env = env
-        task = getattr(env, "task", None)  # the user knows it by this name, unless `env` is one
+        task = getattr(env, "task", None)  # the user knows its class, unless `env` is a task
         self.unwrapped = env if task is None or isinstance(task, str) else task
         self.action_space = _space(env.action_spec())
         observation_spec = env.observation_spec()

@@ -1,4 +1,4 @@
-"""Casts to integers without loss, or fails: NumPy's own cast stores 300 in 8 bits as 44."""
+"""Casts to integers without loss, or fails: NumPy's own cast turns 300 into 44 in 8 bits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,8 +59,8 @@ def exact(values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
 def leaf_cast(spec: array_spec.ArraySpec) -> Callable[[Any], NDArray[Any]]:
     """Returns the function that copies a leaf into an array of the spec's dtype.
 
-    It raises ValueError for a number that an integer dtype cannot hold, and for what is no array of
-    numbers.
+    It raises ValueError for a number that an integer dtype cannot hold, and for anything but an
+    array of numbers.
     """
     dtype, name = np.dtype(spec.dtype), spec.name or "observation"
 

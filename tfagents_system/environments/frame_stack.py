@@ -54,7 +54,7 @@ class FrameStack(ObservationWrapper):
 
 
 def _stacked(spec: array_spec.ArraySpec, num_frames: int) -> array_spec.ArraySpec:
-    """Returns the spec of stacked frames of `spec`, with its bounds; no image stays as it is."""
+    """Returns the spec of stacked frames of `spec`, with its bounds; unchanged if not an image."""
     if not images.is_image(spec):
         return spec
     layout = images.layout_of(spec)

@@ -1,4 +1,4 @@
-"""Goals of an environment: where an observation has them, and what others would have given.
+"""Reads the goals of an environment, and computes the rewards that other goals would have given.
 
 The interface is that of GoalEnv in gymnasium-robotics: observations are dicts with `achieved_goal`
 and `desired_goal`, and `compute_reward(achieved_goal, desired_goal, info)` returns the reward of an
@@ -20,14 +20,14 @@ _WHERE = "docs/sparse_rewards.md"
 
 
 class Judgement(NamedTuple):
-    """What an environment gives for N env steps with given goals."""
+    """The rewards and ends that an environment returns for N env steps with given goals."""
 
     rewards: NDArray[np.float32]  # [N]
-    is_terminal: NDArray[np.bool_] | None  # [N]; None if it does not tell by the goal
+    is_terminal: NDArray[np.bool_] | None  # [N]; None if the goal does not decide it
 
 
 class GoalJudge:
-    """Asks an environment for the rewards of other goals; a `compute_terminated` is asked, too."""
+    """Computes rewards for other goals, and terminations if there is a `compute_terminated`."""
 
     def __init__(self) -> None:
         """Does not know yet whether `compute_reward` takes batches."""
@@ -49,7 +49,7 @@ class GoalJudge:
           infos: The infos of the env steps.
 
         Raises:
-          UserCodeError: If a method of the environment raises or returns no numbers.
+          UserCodeError: If a method of the environment raises, or does not return numbers.
         """
 
         def rewards() -> NDArray[np.float32]:
@@ -71,7 +71,7 @@ class GoalJudge:
 
 
 def missing_for_goals(environment: Any) -> str:
-    """Returns what an environment lacks for goals, in words; "" if it has all."""
+    """Returns what an environment lacks for goals, in words; "" if it lacks nothing."""
     spec = environment.observation_spec()
     if not isinstance(spec, Mapping):
         return f"its observations are no dicts with {ACHIEVED} and {DESIRED}"
@@ -96,7 +96,7 @@ def check_has_goals(environment: Any, num_copies: int) -> None:
 
 
 def check_rewards_agree(given: NDArray[np.float32], computed: NDArray[np.float32]) -> None:
-    """Raises ConfigError if `compute_reward` gives other rewards than the env steps had, [N]."""
+    """Raises ConfigError if `compute_reward` disagrees with the rewards of the env steps, [N]."""
     differs = ~np.isclose(given, computed, rtol=1e-4, atol=1e-5)
     if differs.any():
         first = int(np.flatnonzero(differs)[0])
@@ -125,7 +125,7 @@ def _one_by_one(
 def _takes_batches(
     method: Callable[..., Any], achieved: Any, desired: Any, infos: Sequence[Any]
 ) -> bool:
-    """Returns whether a batch gives what its goals give one by one."""
+    """Returns whether a batch gives the same results as its goals one by one."""
     expected = _one_by_one(method, achieved, desired, infos, np.float32)
     try:
         found = np.asarray(method(achieved, desired, infos), np.float32)

@@ -22,11 +22,11 @@ _FIRST, _LAST = int(ts.StepType.FIRST), int(ts.StepType.LAST)
 class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
     """Wraps the environment of the user's `env_ctor` for our programs.
 
-    What a call raises, also SystemExit, becomes a UserCodeError; process state that it changes is
-    restored (core/process/guest.py). Other attributes than those of PyEnvironment are passed on.
+    Whatever a call raises, even SystemExit, becomes a UserCodeError; process state that it changes
+    is restored (core/process/guest.py). Attributes that PyEnvironment lacks are passed on.
 
-    Episodes begin with a reset, or after their end; otherwise, a step from one to the next would be
-    learned. An array of one number is a reward.
+    An episode may only begin by a reset or after the end of another one; otherwise a step from one
+    to the next would be learned. A reward may be an array of one number.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
             GUEST.note_step()
         try:
             is_first, reward = time_step.step_type == _FIRST, time_step.reward
-        except AttributeError:  # no time step, which ReplaceableEnvironment refuses
+        except AttributeError:  # not a time step, which ReplaceableEnvironment rejects
             return time_step
         if is_first:
             self._check_begins()
@@ -66,7 +66,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         return time_step
 
     def _check_begins(self) -> None:
-        """Checks that an episode which has begun in a step follows the end of another one."""
+        """Checks that an episode that has begun in a step follows the end of another one."""
         before = self._current_time_step
         if before is not None and before.step_type != _LAST:
             raise ConfigError(
@@ -77,7 +77,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
 
     def get_info(self) -> Any:
         """Returns the info of the last step; None if the environment has none."""
-        if self._own_info is not None:  # a tenth of the time of a call of user code
+        if self._own_info is not None:  # takes a tenth of the time of a call of user code
             return self._own_info()
 
         def get_info() -> Any:
@@ -121,7 +121,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
 
 
 def _own_info(environment: Any) -> Callable[[], Any] | None:
-    """Returns what reads an environment's info without a call of user code; None if nothing can."""
+    """Returns a function that reads the info without calling user code; None if there is none."""
     for layer in py_layers(environment):
         method = getattr(type(layer), "get_info", None)
         if method is EnvironmentAdapter.get_info:

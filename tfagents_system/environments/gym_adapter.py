@@ -47,7 +47,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
           `seed` as a Python int.
         """
         seed = int(seed)  # gym rejects NumPy integers
-        # Wrappers forward to the innermost, where `seed` may be a number of the user's.
+        # Wrappers forward to the innermost layer, where `seed` may be a number of the user's.
         if all(
             callable(getattr(e, "seed", None)) for e in (self._env, adapter.innermost(self._env))
         ):
@@ -62,7 +62,7 @@ class GymEnvironment(adapter.EnvironmentAdapter):
         """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human".
 
         "rgb_array" draws with SDL's dummy driver, unless pygame draws already: DISPLAY may be set
-        although nothing is there, as in a shell of ssh or tmux. Needs a reset before.
+        although there is no display, as in a shell of ssh or tmux. Needs a reset before.
 
         Raises:
           ConfigError: If the environment returns no frame, or cannot render.

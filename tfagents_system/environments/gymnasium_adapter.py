@@ -52,7 +52,7 @@ class GymnasiumEnvironment(adapter.EnvironmentAdapter):
         """Returns a frame [H, W, 3] uint8 for "rgb_array"; shows a window for "human".
 
         gymnasium fixes the mode when the environment is made: `load` chooses "rgb_array", which
-        costs nothing until a frame is asked for. Needs a reset before.
+        costs nothing until a frame is requested. Needs a reset before.
 
         Raises:
           ConfigError: If the environment was made with another mode or returns no frame.

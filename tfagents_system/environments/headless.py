@@ -34,7 +34,7 @@ def choose_renderer() -> None:
 
 
 def draw_unseen() -> None:
-    """Keeps pygame from opening windows and sound cards, unless the user has chosen drivers.
+    """Keeps pygame from opening windows and sound devices, unless the user has chosen drivers.
 
     gym's environments would open an empty window to draw the frames of a film. Also keeps pygame
     from handling signals.

@@ -1,4 +1,4 @@
-"""Walks through an environment's wrappers to what they wrap."""
+"""Walks through an environment's wrappers to the environments inside."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ def every_layer(environment: Any) -> list[Any]:
     Any object with `reset` and `step` counts as an environment.
     """
     found = [environment]
-    for layer in found:  # it grows meanwhile
+    for layer in found:  # the list grows meanwhile
         for value in list(getattr(layer, "__dict__", {}).values()):
             parts = value if isinstance(value, (list, tuple)) and len(value) < 100 else [value]
             for part in parts:

@@ -16,7 +16,7 @@ class ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
     """
 
     def __init__(self, environment: py_environment.PyEnvironment):
-        """Wraps and owns `environment`, whose spec `_spec` is until a subclass sets another."""
+        """Wraps and owns `environment`; `_spec` is its spec until a subclass sets another."""
         super().__init__(environment)
         self._spec: Any = environment.observation_spec()
 
@@ -37,5 +37,5 @@ class ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
     def _observe(self, time_step: ts.TimeStep) -> Any:
         """Returns the new observation of `time_step`; called once for each, in order.
 
-        It is a first one after a reset, or after a step that has reset the environment.
+        `time_step` is a first one after a reset, or after a step that has reset the environment.
         """

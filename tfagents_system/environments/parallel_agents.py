@@ -75,7 +75,7 @@ class ParallelAgents:
         return AgentSteps(asking, {})
 
     def step(self, actions: Mapping[_Id, Any]) -> AgentSteps:
-        """Takes a step; `actions` are those of all agents that have asked.
+        """Takes a step; `actions` are by id, of all agents that have asked.
 
         Raises:
           ValueError: If an agent that acts gets no reward, or leaves without an end.
@@ -90,7 +90,7 @@ class ParallelAgents:
             is_terminal = bool(terminations.get(agent, False))
             is_last = is_terminal or bool(truncations.get(agent, False))
             if agent not in self._living:
-                # One that ends before it has acted has no transition, nor has one that is gone.
+                # An agent that ends before it acts has no transition, nor has one that is gone.
                 if not is_last and agent in self._env.agents:
                     first = self._first(agent, observation, infos)
                     asking[self._begin(agent)] = ts.restart(first)
@@ -114,7 +114,7 @@ class ParallelAgents:
         return AgentSteps(asking, ended)
 
     def idle_action(self, observation: Any) -> Any:
-        """Returns zeros, or the nearest to them, and of integers what is allowed first."""
+        """Returns zeros or the nearest allowed numbers; for integers, the first allowed ones."""
         leaves = [
             np.clip(np.zeros(spec.shape, spec.dtype), spec.minimum, spec.maximum).astype(spec.dtype)
             for spec in tree.flatten(self.action_spec)
@@ -141,7 +141,7 @@ class ParallelAgents:
         return result
 
     def _mask_reader(self) -> Callable[[Any, Any], Any] | None:
-        """Returns what reads a mask from an observation and its info; None if there is none."""
+        """Returns a function that reads a mask from observation and info; None without masks."""
         if not self._choices.sizes:
             return None
         if has_mask(self._declared):
@@ -151,7 +151,7 @@ class ParallelAgents:
         self._reset_seed = seed  # the next reset begins the same episodes
         if not any(ACTION_MASK in info for info in infos.values()):
             return None
-        # At the end of an episode an info may lack it: nothing acts any more.
+        # At the end of an episode an info may lack the mask: no action follows.
         return lambda observation, info: info.get(ACTION_MASK, np.zeros(self._choices.num_integers))
 
     def _first(self, agent: Any, observation: Any, infos: Mapping[Any, Any]) -> Any:

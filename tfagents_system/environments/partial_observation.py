@@ -1,4 +1,4 @@
-"""Wrappers that hide part of the observation, or add what a memory needs.
+"""Provides wrappers that hide part of the observation, or add inputs that a memory needs.
 
     environment = gym_adapter.load("Pendulum-v1", seed=seed)
     environment = LastAction(KeepObservations(environment, [2]))  # velocity, last torque
@@ -34,7 +34,7 @@ class KeepObservations(ObservationWrapper):
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):
-        """Takes the environment over.
+        """Wraps `environment` and owns it.
 
         Args:
           environment: Its observation is a vector or a dict.
@@ -67,7 +67,7 @@ class DropObservations(KeepObservations):
     """Drops the named parts of the observation; see `KeepObservations`."""
 
     def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):
-        """Has the arguments of `KeepObservations`; the other parts keep their order."""
+        """Takes the arguments of `KeepObservations`; the remaining parts keep their order."""
         spec = environment.observation_spec()
         dropped = _checked_parts(spec, parts, type(self).__name__)
         every = spec if isinstance(spec, Mapping) else range(spec.shape[0])
@@ -81,7 +81,7 @@ class FirstObservationOnly(ObservationWrapper):
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, indices: Sequence[int]):
-        """Takes the environment over.
+        """Wraps `environment` and owns it.
 
         Args:
           environment: Its observation is a vector.
@@ -107,11 +107,11 @@ class LastAction(ObservationWrapper):
 
     Both are in the environment's units (the action for example in N m), and zero in the first
     observation of an episode. Float32 [n + A], or [n + A + 1] with the reward last. The action is
-    the one that was taken: that of the info, if a person or a safety layer has replaced it.
+    the one that was taken: the info's, if a person or a safety layer has replaced the policy's.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, with_reward: bool = False):
-        """Takes the environment over.
+        """Wraps `environment` and owns it.
 
         Args:
           environment: Its observation and action are vectors.
@@ -143,7 +143,7 @@ class LastAction(ObservationWrapper):
         except NotImplementedError:
             return action
         reported = info.get(ACTION) if isinstance(info, Mapping) else None
-        # A worker rejects the env step if the reported one has another shape.
+        # A worker rejects the env step if the reported action has another shape.
         return reported if np.shape(reported) == self._nothing.shape else action
 
     def _observe(self, time_step: ts.TimeStep) -> NDArray[Any]:
@@ -160,7 +160,7 @@ class ObservationStack(ObservationWrapper):
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, k: int):
-        """Takes the environment over.
+        """Wraps `environment` and owns it.
 
         Args:
           environment: Its observation is a vector.
@@ -189,19 +189,19 @@ class ObservationStack(ObservationWrapper):
 class ObservationDropout(ObservationWrapper):
     """Sets observations to zero at random.
 
-    Each one independently, including the first of an episode. A mask of actions stays.
+    Each is dropped independently, including the first of an episode. An action mask is kept.
     """
 
     def __init__(
         self, environment: py_environment.PyEnvironment, probability: float, seed: int | None = None
     ):
-        """Takes the environment over.
+        """Wraps `environment` and owns it.
 
         Args:
           environment: Any environment.
           probability: Probability of losing an observation, in [0, 1).
-          seed: Seed of the environment, >= 0; the draws here differ from its own. None draws one
-            from the system.
+          seed: Seed of the environment, >= 0; the dropout's draws differ from the environment's.
+            None draws one from the system.
 
         Raises:
           ConfigError: If the probability is outside [0, 1).
@@ -231,7 +231,7 @@ class ObservationDropout(ObservationWrapper):
 
 
 def _generator(seed: int | None) -> np.random.Generator:
-    """Returns a generator of a spawned seed, because gym's environments use the seed itself."""
+    """Returns a generator with a spawned seed, because gym's environments use the seed itself."""
     return np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
 
 

@@ -18,8 +18,8 @@ _API = ("possible_agents", "agents", "observation_space", "action_space", "reset
 class ParallelEnvironment(AgentsEnvironment):
     """Adapts an environment with PettingZoo's parallel API; PettingZoo need not be installed.
 
-    The specs are those of one agent; all agents have the same. With masks of discrete actions, from
-    the key `action_mask` of observations or infos, observations are a dict with `action_mask`.
+    The specs are one agent's; all agents have the same. With masks of discrete actions, from the
+    key `action_mask` of observations or infos, observations are a dict with `action_mask`.
     Owns the environment: `close` closes it.
     """
 
@@ -83,7 +83,7 @@ class ParallelEnvironment(AgentsEnvironment):
         """Passes `state` to the environment's own `set_state`; a curriculum calls this.
 
         Raises:
-          ConfigError: If it has none.
+          ConfigError: If it has no `set_state`.
         """
         for layer in adapter.layers(self._env):
             if callable(set_state := getattr(layer, "set_state", None)):

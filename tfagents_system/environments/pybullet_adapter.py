@@ -1,4 +1,4 @@
-"""Adapts environments of pybullet_envs; no display is needed.
+"""Adapts environments of pybullet_envs; needs no display.
 
 Some of that package's environments have faults of their own: the racecars cannot render, and a Kuka
 arm disconnects the physics server of the next one made in the same process.

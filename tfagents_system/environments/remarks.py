@@ -1,4 +1,4 @@
-"""Finds what a user should know of an environment before training."""
+"""Finds facts about an environment that a user should know before training."""
 
 import math
 import re
@@ -19,7 +19,7 @@ _ATTRIBUTE = re.compile(r"(^|_)(rms|mean_?std)$|running_?(mean|std|var|stat|norm
 _CLASS = re.compile(r"Running(Mean|Std|Var|Stat|Norm)|MeanStd$|Welford")
 
 LARGEST_COLOR = 10  # of other types than uint8; most are within -1 and 1
-NO_BOUND = 1e6  # larger bounds only say that there is none
+NO_BOUND = 1e6  # larger bounds mean that there is none
 
 
 class Remark(NamedTuple):
@@ -48,7 +48,7 @@ def remarks_on(environment: Any, takes_vectors: bool) -> list[Remark]:
 
 
 def learned_state(environment: Any) -> Remark | None:
-    """Returns the wrappers of an environment that learn statistics.
+    """Returns a remark on the wrappers of an environment that learn statistics.
 
     Checkpoints do not have these statistics, so a new environment has different ones.
     """
@@ -74,7 +74,7 @@ def learned_state(environment: Any) -> Remark | None:
 
 
 def texts_left_out(environment: Any) -> Remark | None:
-    """Returns the texts of an environment's observations, which policies do not see."""
+    """Returns a remark on the texts in observations, which policies do not see."""
     names = [
         name
         for layer in py_layers(environment)
@@ -145,6 +145,6 @@ def _is_of_booleans(spec: Any) -> bool:
 
 
 def _has_large_bound(spec: Any) -> bool:
-    """Returns whether the spec has an upper bound, and beyond LARGEST_COLOR."""
+    """Returns whether the spec has an upper bound, and it is above LARGEST_COLOR."""
     bound = np.max(getattr(spec, "maximum", 0.0))
     return bool(LARGEST_COLOR < bound < NO_BOUND)

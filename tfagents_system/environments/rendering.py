@@ -24,9 +24,9 @@ def draw(environment: Any) -> NDArray[np.uint8]:
 def as_frame(picture: Any, owner: str) -> NDArray[np.uint8]:
     """Returns a copy of a rendered picture as contiguous uint8 [H, W, 3].
 
-    Gray becomes RGB, alpha is dropped, channels before height and width move to the end, a batch
-    axis of one picture is removed. Booleans are black and white; integers and floats range from 0
-    to 255, floats with none above 1 from 0 to 1.
+    Gray becomes RGB, alpha is dropped, channels before height and width move to the end, and a
+    batch axis of one picture is removed. Booleans are black and white; integers and floats range
+    from 0 to 255, but floats range from 0 to 1 if none is above 1.
 
     Args:
       picture: The rendered picture.

@@ -121,7 +121,7 @@ def action_cast(spec: types.NestedArraySpec, owner: str) -> Callable[[types.Nest
 def check_observation(
     observation: Any, space: Any, spec: types.NestedArraySpec, owner: str
 ) -> None:
-    """Checks that casting loses nothing of the observation but texts; too slow for every step.
+    """Checks that casting loses nothing of the observation except texts; too slow for every step.
 
     Args:
       observation: From the environment.
@@ -246,7 +246,7 @@ def _spec(space: Any, name: str, owner: str, is_action: bool) -> types.NestedArr
 
 
 def _is_text(space: Any) -> bool:
-    """Returns whether a space has strings, such as Text, or a class of a package's own."""
+    """Returns whether a space has strings: Text, or a class of another package."""
     return getattr(getattr(space, "dtype", None), "kind", None) == "U"
 
 

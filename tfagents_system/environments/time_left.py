@@ -1,4 +1,4 @@
-"""Adds the time that is left to observations."""
+"""Adds the remaining time to observations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -71,8 +71,8 @@ class TimeLeft(ObservationWrapper):
 def is_used_up(observation: Any) -> Any:
     """Returns whether no time is left in observations of a `time_aware` environment: [...].
 
-    They are arrays or tensors, with any axes before those of an observation. Whoever sets discounts
-    anew leaves them 0 there, for the reason above.
+    They are arrays or tensors, with any axes before those of an observation. Code that sets
+    discounts anew leaves them 0 there, because no episode goes on from there.
     """
     if isinstance(observation, Mapping):  # with a mask of actions, a vector is in one, too
         observation = observation[TIME_LEFT if TIME_LEFT in observation else "observation"]

@@ -1,4 +1,4 @@
-"""Tells time limits from terminations where the environment does not."""
+"""Distinguishes time limits from terminations where the environment does not."""
 
 import collections
 from typing import Any
@@ -19,7 +19,7 @@ def keep_discount_at_time_limits(environment: py_environment.PyEnvironment) -> N
     """Corrects the last discount of an environment from a TF-Agents suite, in place.
 
     `suite_gym`, `suite_pybullet` and `suite_mujoco` wrap a gym environment in a GymWrapper, which
-    treats every `done` as a termination, even that of gym's own TimeLimit. This makes the
+    treats every `done` as a termination, even one of gym's own TimeLimit. This makes the
     GymWrapper read `info["TimeLimit.truncated"]` at last steps. Other environments stay unchanged:
     adapters of this package and `suite_dm_control` report time limits themselves.
 
@@ -55,15 +55,15 @@ class EpisodeEnds:
         ends.note(length, is_terminal)   # after each complete episode
         ends.suspicion                   # None, or a sentence for the user
 
-    True terminations come at various steps. Suspicious are at least 10 episodes of the same length,
-    all with discount 0, if no episode had another length or this length is the horizon. The first
-    counterexample ends the suspicion. Episodes of one step are a bandit's, and not suspicious.
+    True terminations come at various steps. At least 10 episodes of the same length, all with
+    discount 0, are suspicious if no episode had another length or this length is the horizon. The
+    first counterexample ends the suspicion. Episodes of one step (a bandit's) are not suspicious.
     """
 
     MIN_EPISODES = 10  # of two equally likely lengths, all are equal in 1 of 1,000 cases
 
     def __init__(self, horizon: int, ends_there: bool = False):
-        """`horizon`: env steps after which episodes are cut; or end, which is not suspicious."""
+        """Episodes are cut after `horizon` env steps; if `ends_there`, they rightly end there."""
         self._horizon, self._ends_there = horizon, ends_there
         self._num_ends: collections.Counter[tuple[int, bool]] = collections.Counter()
 

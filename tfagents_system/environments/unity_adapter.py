@@ -24,8 +24,8 @@ class UnityEnvironment(AgentsEnvironment):
     """Adapts one behavior of a Unity build; `load` makes it.
 
     Observations are a dict by sensor: images uint8 [H, W, C], all else float32; with discrete
-    actions also `action_mask`. Actions are float32 [A] in [-1, 1], int32 [K], or a dict of both,
-    `continuous` and `discrete`.
+    actions there is also `action_mask`. Actions are float32 [A] in [-1, 1], int32 [K], or a dict
+    of both, `continuous` and `discrete`.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ def load(
       engine: Settings of the engine that differ from ML-Agents' defaults, such as
         {"time_scale": 1.0}; see `EngineSettings`.
       arguments: Arguments of the build, such as "-nographics", with which there are no cameras.
-      port: Of 127.0.0.1; None is a free one, for the Editor 5004.
+      port: Of 127.0.0.1; None is a free one, or 5004 for the Editor.
       timeout_secs: Longest time that Unity may take to start or to answer.
       specs: `UnityEnvironment.behavior.to_json()`: with it, no build is needed before the first
         step.
@@ -150,7 +150,7 @@ def load(
     connection_kwargs = {
         "num_areas": num_areas, "arguments": arguments, "port": port, "timeout_secs": timeout_secs,
     }  # fmt: skip
-    parameter_messages(parameters or {})  # refuses wrong ones before the build starts
+    parameter_messages(parameters or {})  # rejects wrong ones before the build starts
     return UnityEnvironment(
         build, behavior, seed, connection_kwargs, engine_settings(engine or {}),
         parameters or {}, specs,

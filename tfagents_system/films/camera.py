@@ -43,7 +43,7 @@ def with_progress_bar(frame: NDArray[np.uint8], fraction: float) -> NDArray[np.u
 
 
 def render_unnoticed(environment: py_environment.PyEnvironment) -> NDArray[np.uint8]:
-    """Renders a frame [H, W, 3]; random numbers that it draws do not change the episode."""
+    """Renders a frame [H, W, 3]; random numbers drawn meanwhile do not change the episode."""
     own = getattr(innermost_of(environment), "np_random", None)
     with kept_generators(own if isinstance(own, np.random.Generator) else None):
         return rendering.draw(environment)
@@ -78,7 +78,7 @@ class Camera:
           clock: In seconds.
         """
         self._horizon = horizon
-        self._folder = folder  # None from the first failure on, too
+        self._folder = folder  # also None from the first failure on
         self._warn = warn
         self._max_secs, self._clock = max_secs, clock
         self._window = window

@@ -11,12 +11,12 @@ from typing import Any
 
 DEAD_ZONE = 0.1  # share of an axis within which it counts as released: no stick rests at 0
 MOST_AXES, MOST_BUTTONS = 8, 32
-DIRECTIONS = ("left", "right", "down", "up")  # arrow keys, and those of a gamepad's directional pad
+DIRECTIONS = ("left", "right", "down", "up")  # arrow keys, and a gamepad's directional pad
 BUTTONS = [f"button{index}" for index in range(MOST_BUTTONS)]
 AXES = [f"axis{index}{side}" for index in range(MOST_AXES) for side in ("neg", "pos")]
 
 
-@functools.cache  # each event asks
+@functools.cache  # called for each event
 def key_names() -> dict[int, str]:
     """Returns the names of the keys by pygame's numbers: "left", "a", "space", "return"."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")

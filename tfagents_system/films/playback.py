@@ -1,4 +1,4 @@
-"""Chooses a film's playback rate: real time where the environment gives its time step."""
+"""Chooses a film's playback rate: real time if the environment tells its time step."""
 
 import numbers
 from collections.abc import Mapping

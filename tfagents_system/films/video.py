@@ -52,7 +52,7 @@ class VideoWriter:
                 [imageio_ffmpeg.get_ffmpeg_exe(), *options, str(self._unfinished)],
                 stdin=subprocess.PIPE,
                 stderr=self._messages,
-                start_new_session=True,  # Ctrl-C is for this program, which then ends the encoder
+                start_new_session=True,  # Ctrl-C is for this program, which ends the encoder
             )
         except (RuntimeError, OSError) as error:
             self._unfinished.unlink(missing_ok=True)
@@ -101,7 +101,7 @@ class VideoWriter:
         self._messages.seek(0)
         messages = self._messages.read().decode(errors="replace").strip().splitlines()
         errors = [VideoError(message) for message in messages or [f"ffmpeg ended with {code}"]]
-        return next(filter(is_disk_full, errors), errors[-1])  # its consequences are reported later
+        return next(filter(is_disk_full, errors), errors[-1])  # later errors are its consequences
 
 
 def clear_unfinished(folder: pathlib.Path) -> None:

@@ -1,4 +1,4 @@
-"""Shows frames in a window, in a process of its own, since an environment may use pygame too.
+"""Shows frames in a window, in a separate process, since an environment may use pygame too.
 
 Example: python -m tfagents_system.films.window Pendulum
 Reports that it is ready, then reads frames: width and height, as two integers of 4 bytes, and the
@@ -32,7 +32,7 @@ KEYBOARD, GAMEPAD = INPUTS = ("keyboard", "gamepad")
 VIEW = "--view"
 _ALTERNATIVES = {VIEW: "Without --view, the episodes are filmed, which needs no display."}
 _SIZE = struct.Struct("<II")
-_LEAST_HEIGHT = 600  # about, in pixels: smaller frames are enlarged by a whole factor
+_LEAST_HEIGHT = 600  # in pixels, approximately: smaller frames are enlarged by an integer factor
 _EVENTS_PERIOD_SECS = 0.02
 _START_SECS, _END_SECS = 60.0, 5.0
 
@@ -65,7 +65,7 @@ class Window:
             )
         self.is_closed = False
         self.held: dict[str, float] = {}  # the inputs that are not 0, in the order of their change
-        self.pressed: set[str] = set()  # inputs that were 0, and not, since this was last cleared
+        self.pressed: set[str] = set()  # inputs pressed since this was last cleared
         self._unread = b""
         self._clock, self._due = clock, -float("inf")
         self._messages = tempfile.TemporaryFile()
@@ -75,7 +75,7 @@ class Window:
             stdout=subprocess.PIPE,
             stderr=self._messages,
             env=os.environ | {"PYGAME_HIDE_SUPPORT_PROMPT": "1"},
-            start_new_session=True,  # Ctrl-C is for this program, which then closes the window
+            start_new_session=True,  # Ctrl-C is for this program, which closes the window
         )
         assert self._process.stdin and self._process.stdout, "pipes"
         self._frames, self._answers = self._process.stdin, self._process.stdout
@@ -182,7 +182,7 @@ def main(title: str, /, inputs: Annotated[str | None, OneOf(INPUTS)] = None) -> 
 
 
 def _gamepads() -> list[Any]:
-    """Returns the connected gamepads; their events come while these exist."""
+    """Returns the connected gamepads; their events arrive only while these objects exist."""
     import pygame
 
     pygame.joystick.init()

@@ -43,7 +43,7 @@ class _Link(NamedTuple):
 
 
 class Mirror:
-    """Sends records in batches. Never raises, but tries again."""
+    """Sends records in batches. Never raises; retries after a failure."""
 
     def __init__(self, paths: ExperimentPaths, tracker: str):
         """Connects to nothing yet; `tracker` is wandb or mlflow."""
@@ -54,7 +54,7 @@ class Mirror:
         self._pending: list[tuple[int, Batch]] = []  # to repeat; number of the first record
         self._retry_at = 0.0
         self.num_records = 0  # records that have been sent
-        self.problem: str | None = None  # why the tracker accepts nothing
+        self.problem: str | None = None  # why the tracker does not accept records
 
     def advance(self, until: float) -> bool:
         """Sends new records; returns whether there are no more.

@@ -1,4 +1,4 @@
-"""Remembers what a tracker already has, so that a later start continues there."""
+"""Records which batches a tracker already has, so that a later start continues there."""
 
 import dataclasses
 import json

@@ -98,7 +98,7 @@ class Source:
         ]
 
     def _values(self, name: str, begin: int, end: int) -> Iterator[Values]:
-        """Returns values by tag; a worker's tags, the same in all, begin with its name."""
+        """Returns values by tag; adds the worker's name to tags, which all workers share."""
         folder, program = pathlib.Path(name).parts[0], pathlib.Path(name).parts[1:-1]
         is_worker = program not in ((), ("learner",))
         prefix = f"{program[0]}/" if is_worker else ""
@@ -110,7 +110,7 @@ class Source:
                 yield Values(scalars, axis, event.step, event.wall_time)
 
     def _video(self, name: str, changed: int) -> Record:
-        """Returns a film; if it is gone, names it, and keeps its number by an empty record."""
+        """Returns a film; if it is gone, prints so and keeps its number by an empty record."""
         path = self._paths.root / name
         is_training = path.parent == self._paths.training_videos
         found = re.search("[0-9]+", path.stem if is_training else path.parent.name)

@@ -7,7 +7,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-# Variables of the package, so that it neither blocks for minutes nor reports to its makers.
+# Variables of the package, so that it neither blocks for minutes nor sends telemetry.
 _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -59,7 +59,7 @@ class Mlflow:
         self.describe(description)
 
     def _address(self, uri: str) -> str:
-        """Returns the run's page on a server; of a database or folder, what `mlflow ui` needs."""
+        """Returns the run's page on a server; for a database or folder, the URI for `mlflow ui`."""
         if not uri.startswith(("http://", "https://")):
             return uri
         experiment = self._client.get_run(self._run_id).info.experiment_id
@@ -83,7 +83,7 @@ class Mlflow:
         """Returns the id of MLflow's experiment, which is created if it is missing.
 
         Args:
-          artifacts: Folder of its files in the own database; a server knows where files go.
+          artifacts: Folder of its files with the own database; a server knows where files go.
         """
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "sac")
         experiment = self._client.get_experiment_by_name(name)

@@ -60,7 +60,7 @@ class Wandb:
             state = {"run_id": self._run_id, "num_records": 0, "open": None}
         if state["open"] is not None:
             shutil.rmtree(state["open"], ignore_errors=True)
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # to its makers
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # no reports to W&B
         is_online = _mode() == "online"
         try:
             self._run = wandb.init(

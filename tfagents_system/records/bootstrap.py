@@ -1,7 +1,7 @@
 """Estimates the uncertainty of a figure from a few seeds or episodes.
 
-Source of interquartile mean, probability of improvement and stratified bootstrap, here of one task:
-Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
+Source of interquartile mean, probability of improvement and stratified bootstrap (here for one
+task): Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
 arXiv:2108.13264. A score is the result of one seed.
 """
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 def mean_and_standard_error(values: Sequence[float]) -> tuple[float, float | None]:
     """Returns the mean of at least one value, and s / sqrt(n), or None for a single value."""
-    with np.errstate(all="ignore"):  # returns that are not finite give a mean that is not, either
+    with np.errstate(all="ignore"):  # non-finite returns give a non-finite mean
         mean = float(np.mean(values))
         if len(values) < 2:
             return mean, None

@@ -1,4 +1,4 @@
-"""Reads the CSV record of episodes, also a damaged one."""
+"""Reads the CSV record of episodes, even a damaged one."""
 
 import math
 import pathlib
@@ -24,7 +24,7 @@ class EpisodeRow(NamedTuple):
 
     train_step: int
     env_step: int
-    episode_return: float  # any float, nan too
+    episode_return: float  # any float, even NaN
     wall_time: float  # unix, seconds; finite
     success: bool | None = None  # None if the environment does not report it
 
@@ -32,7 +32,7 @@ class EpisodeRow(NamedTuple):
 def episode_files(folder: pathlib.Path, kind: str) -> list[pathlib.Path]:
     """Returns the records of a kind, "collect" or "eval", of all workers and evaluators.
 
-    Other files are skipped: copies, as of a sync client, would count episodes twice.
+    Other files are skipped: a sync client's copies, for example, would count episodes twice.
     """
     name = re.compile(rf"{kind}_(evaluator_)?[0-9]+\.csv")
     return sorted(path for path in folder.glob(f"{kind}_*.csv")

@@ -23,7 +23,7 @@ class Scalar(NamedTuple):
 def read_scalars(folder: pathlib.Path) -> dict[str, list[Scalar]]:
     """Returns the values of each tag in the event files of `folder`, in order of step.
 
-    If a step has several values, as after a resume, the newest counts.
+    If a step has several values, as after a resume, the newest one counts.
     """
     newest: dict[str, dict[int, Scalar]] = {}
     for file in sorted(filter(pathlib.Path.is_file, folder.glob("events.out.tfevents.*"))):

@@ -1,4 +1,4 @@
-"""Writes what TensorBoard's tab HPARAMS shows of a run, without TensorFlow."""
+"""Writes a run's entry in TensorBoard's HPARAMS tab, without TensorFlow."""
 
 import pathlib
 import time
@@ -13,11 +13,11 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 def write_hparams(
     folder: pathlib.Path, settings: Mapping[str, Any], numbers: Mapping[str, float], step: int
 ) -> None:
-    """Writes an event file in `folder`, which TensorBoard takes for one run.
+    """Writes an event file in `folder`, which TensorBoard shows as one run.
 
     Args:
       folder: Made here.
-      settings: Hyperparameters by name; TensorBoard knows bool, numbers and text.
+      settings: Hyperparameters by name; TensorBoard supports bool, numbers and text.
       numbers: Results by tag.
       step: Train step of the results.
     """

@@ -1,4 +1,4 @@
-"""Reads what workers have recorded of the lessons of their episodes, line by line as it comes."""
+"""Reads the workers' records of the lessons of their episodes, line by line as they arrive."""
 
 import math
 import pathlib
@@ -8,10 +8,10 @@ from typing import NamedTuple
 COLUMNS = (
     "worker",
     "train_step",
-    "env_step",  # these are those of the episode, as are time and return
+    "env_step",  # env step, time and return are the episode's
     "wall_time",  # unix, seconds
     "return",
-    "lessons",  # of each parameter that has lessons, from 0, in the order of the JSON config: 2 0
+    "lessons",  # of each parameter with lessons, from 0, in the order of the JSON config: 2 0
 )
 LARGEST_RETURN = 1e100  # sums of it are finite
 _FILE = re.compile("lessons_[0-9]+[.]csv")
@@ -32,7 +32,7 @@ def file_name(worker_id: int) -> str:
 
 
 class LessonRecord:
-    """The records of all workers, of which each line is read once.
+    """The records of all workers; each line is read once.
 
     record = LessonRecord(paths.episodes)
     rows = record.read_new()   # and nothing the next time, unless there are new lines

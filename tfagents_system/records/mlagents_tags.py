@@ -6,7 +6,7 @@ from tfagents_system.core.settings.reward_signals import EXTRINSIC, SIGNALS
 
 _COEFFICIENTS = ("Policy/Continuous Entropy Coeff", "Policy/Discrete Entropy Coeff")
 _EXTRINSIC_VALUE = ("Policy/Extrinsic Value", "Policy/Extrinsic Value Estimate")
-# Tags of ML-Agents 1.0, and of earlier versions where these differ, by ours; the last one counts.
+# By our tag: the tags of ML-Agents 1.0, and of earlier versions if different; the last counts.
 _TAGS: Mapping[str, tuple[str, ...]] = {
     "collect/episode_return": ("Environment/Cumulative Reward", "Policy/Extrinsic Reward"),
     "collect/episode_length": ("Environment/Episode Length",),
@@ -43,12 +43,12 @@ _COLLECT = "collect/episode_return"
 
 
 def mlagents_scalars(step: int, scalars: Mapping[str, float]) -> dict[str, float]:
-    """Returns the values that ML-Agents records, too, by its tags.
+    """Returns the values that ML-Agents also records, by its tags.
 
-    `Losses/Q1 Loss` and `Losses/Q2 Loss` are half of the critics' loss each, which is the sum over
-    critics; so is `Losses/Value Loss` without a state-value network, because the critics' values
-    are then all that there are. `Policy/Extrinsic Value` is of the environment's rewards alone, so
-    it is missing if there are only others. Lessons count from 0.
+    `Losses/Q1 Loss` and `Losses/Q2 Loss` are each half of the critics' loss, which is the sum over
+    critics; so is `Losses/Value Loss` without a state-value network, because then only the critics
+    have values. `Policy/Extrinsic Value` covers the environment's rewards alone, so it is missing
+    if there are only other rewards. Lessons count from 0.
 
     Args:
       step: Of the values: env steps of a worker, train steps of the learner.

@@ -1,4 +1,4 @@
-"""Reads the CSV record of the numbers that `log_info` names, also a damaged one."""
+"""Reads the CSV record of the numbers that `log_info` names, even a damaged one."""
 
 import math
 import pathlib
@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-ACTION_SHARE = "action_share"  # begins the names of shares of env steps, which end with a choice
-PREFIX = "info_"  # of a file's name, before that of the record of its episodes
+ACTION_SHARE = "action_share"  # prefix of the names of shares of env steps, which end with a choice
+PREFIX = "info_"  # of a file's name, followed by the name of the record of its episodes
 COLUMNS = (
     "worker",
     "iteration",
     "train_step",
-    "env_step",  # these four and the time are those of the episode
+    "env_step",  # these four and the time are the episode's
     "wall_time",  # unix, seconds
     "name",  # such as distance_mean
     "value",  # finite

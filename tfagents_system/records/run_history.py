@@ -1,4 +1,4 @@
-"""Reads the course of an experiment from its programs' records."""
+"""Reads the history of an experiment from its programs' records."""
 
 import bisect
 import datetime
@@ -26,7 +26,7 @@ class EvaluationPoint(NamedTuple):
     env_step: int  # of all workers together
     training_secs: float  # since the start of the run, without the time while it was stopped
     returns: list[float]
-    numbers: Mapping[str, float] = {}  # means of those of `log_info`, by name
+    numbers: Mapping[str, float] = {}  # means of the numbers of `log_info`, by name
     success_rate: float | None = None  # 0 to 1; None if the run's episodes report no success
 
     @property
@@ -49,8 +49,8 @@ def read_kind(paths: ExperimentPaths, kind: str) -> list[list[EpisodeRow]]:
 def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
     """Returns the evaluations of an experiment, in order of train step.
 
-    Without the newest while episodes of it are missing, unless it is the only one: the shortest
-    ones end first, and their mean is not that of all.
+    The newest one is left out while some of its episodes are missing, unless it is the only one:
+    the shortest episodes end first, and their mean is not the mean of all.
     """
     evaluated = sorted(
         (row for worker in read_kind(paths, "eval") for row in worker),
@@ -80,7 +80,7 @@ def read_evaluations(paths: ExperimentPaths) -> list[EvaluationPoint]:
 
 
 def _num_episodes(paths: ExperimentPaths) -> int:
-    """Returns the episodes of an evaluation; 0 if the run's specification does not tell."""
+    """Returns the number of episodes of an evaluation; 0 if the run's specification lacks it."""
     try:
         return int(read_json(paths.run_spec)["settings"]["n_eval_episodes"])
     except (OSError, LookupError, TypeError, ValueError):
@@ -100,7 +100,7 @@ def numbers_of_evaluations(paths: ExperimentPaths) -> dict[int, dict[str, float]
 
 
 def number_names(points: Sequence[EvaluationPoint]) -> list[str]:
-    """Returns the names of the numbers that any evaluation has, but for shares of choices."""
+    """Returns the names of the numbers that any evaluation has, except shares of choices."""
     names = dict.fromkeys(name for point in points for name in point.numbers)
     return [name for name in names if not name.startswith(number_rows.ACTION_SHARE)]
 
@@ -134,7 +134,7 @@ def returns_of(paths: ExperimentPaths, train_step: int) -> list[float]:
 
 
 def training_secs_so_far(paths: ExperimentPaths) -> float:
-    """Returns the time of training until the last episode, without the time while it was stopped.
+    """Returns the training time until the last episode, without the time while it was stopped.
 
     Raises:
       ConfigError: If provenance.json is damaged.

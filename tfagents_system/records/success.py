@@ -1,4 +1,4 @@
-"""Counts the success that environments have reported. No other module does."""
+"""Counts the successes that environments have reported. No other module does so."""
 
 from collections.abc import Sequence
 
@@ -18,6 +18,6 @@ def counted(successes: Sequence[bool | None], has_been_seen: bool = False) -> li
 
 
 def success_rate(successes: Sequence[bool | None], has_been_seen: bool = False) -> float | None:
-    """Returns the share of successes, 0 to 1, of episodes as in `counted`; None if unknown."""
+    """Returns the share of successes, 0 to 1, with episodes as in `counted`; None if unknown."""
     known = [success for success in counted(successes, has_been_seen) if success is not None]
     return sum(known) / len(known) if known else None  # exactly 1 if all have succeeded

@@ -38,6 +38,6 @@ class Terminal:
         now = self._clock()
         if self._shown_at is None or now - self._shown_at >= self._period_secs:
             self._shown_at = now
-            width = shutil.get_terminal_size().columns - 1  # a second line would stay
+            width = shutil.get_terminal_size().columns - 1  # a second line would not be overwritten
             text = printable(make_text())[:width]
             print(f"\r\033[K{text}", end="", file=self._stream, flush=True)

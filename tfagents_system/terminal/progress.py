@@ -1,4 +1,4 @@
-"""Shows a progress bar for what takes longer than a moment."""
+"""Shows a progress bar during steps that take longer than a moment."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Steps environments as a worker does, and reports what is right and wrong with them."""
+"""Steps environments as a worker does, and reports what is right and what is wrong with them."""
 
 import functools
 import statistics
@@ -47,7 +47,7 @@ MAX_SECS = 20.0  # seconds of random episodes, and again of greedy ones
 
 
 class EnvironmentCheck:
-    """The environments of worker 0; of several for collection, two.
+    """Checks the environments of worker 0; if it has several for collection, two of them.
 
     check = EnvironmentCheck(params, horizon, curriculum, num_episodes)
     check.run(begin); check.rows; check.measured; check.made   # None if it cannot be trained
@@ -146,7 +146,7 @@ class EnvironmentCheck:
         return self._check_slots()
 
     def _check_slots(self) -> bool:
-        """Checks as a worker does that its environments go together."""
+        """Checks, as a worker does, that its environments can be used together."""
         every, measured = [self.environment], self.measured
         if hasattr(self, "_second_environment"):
             every.append(self._second_environment)
@@ -285,7 +285,7 @@ class EnvironmentCheck:
     def _judge_memory(self) -> None:
         measured = self.measured
         measured.worker_own_mb = memory.own_mb()
-        if (num_others := measured.num_simulators - 2) > 0:  # that the check has not made
+        if (num_others := measured.num_simulators - 2) > 0:  # those that the check has not made
             measured.worker_own_mb += num_others * self._simulator_mb
         growth = [b - a for a, b in zip(self._memory[1:], self._memory[2:], strict=False)]
         measured.leak_mb = statistics.median(growth) if growth else 0.0

@@ -61,7 +61,7 @@ def make_forecast(
     made: Assembly,
     measured: Measured,
 ) -> Forecast:
-    """Measures the learner on the CPUs that it would have; blocks for at least 20 s.
+    """Measures the learner on the CPUs that it would get; blocks for at least 20 s.
 
     Args:
       settings: The user's settings.
@@ -176,7 +176,7 @@ def _memory_row(forecast: Forecast, measured: Measured) -> Row:
     collectors = allotment.num_workers + allotment.num_evaluators
     workers_bytes = collectors * measured.worker_own_mb * 1e6
     episodes = work.env_steps / measured.episode_length / allotment.num_workers
-    episodes /= measured.num_slots  # of one simulator, whose agents share its leaks
+    episodes /= measured.num_slots  # per simulator, whose agents share its leaks
     leaked = measured.leak_mb * 1e6 * episodes if measured.has_leak else 0.0
     parts = {
         "libraries that all share": forecast.learner.libraries_mb * 1e6,

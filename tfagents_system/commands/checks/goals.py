@@ -23,7 +23,7 @@ SEED = 1
 
 
 def check_goals(environment: py_environment.PyEnvironment, params: Params) -> list[Row]:
-    """Tells whether `her_copies` can be used, and tries what it needs; nothing without goals."""
+    """Returns a row on whether `her_copies` can be used, after a trial; none without goals."""
     if missing_for_goals(environment):
         return []
     try:
@@ -42,7 +42,7 @@ def check_goals(environment: py_environment.PyEnvironment, params: Params) -> li
 
 
 def _judge_own_goals(environment: py_environment.PyEnvironment) -> None:
-    """Raises ConfigError if other rewards are computed for an episode than it had."""
+    """Raises ConfigError if the rewards computed for an episode differ from those it had."""
     observations, rewards, infos = [], [], []
 
     def observe(_: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any) -> bool:

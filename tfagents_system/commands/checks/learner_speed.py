@@ -1,4 +1,4 @@
-"""Measures the learner on this machine; `sac check` starts it as a program of its own.
+"""Measures the learner on this machine; `sac check` starts it as a separate program.
 
 Example: python -m tfagents_system.commands.checks.learner_speed 0,1 2
 Trains on synthetic minibatches with the compiled loop of a run, without a replay server, and prints

@@ -1,4 +1,4 @@
-"""Builds what the learner builds, and runs one train step on the environment's data.
+"""Builds all parts of the learner, and runs one train step on the environment's data.
 
 Needs no replay server: items of a worker's adder are kept in memory.
 """

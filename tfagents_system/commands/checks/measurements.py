@@ -14,13 +14,13 @@ NUM_CALLS = 20  # of a policy that acts in several slots
 
 @dataclasses.dataclass
 class Measured:
-    """Measurements of one environment, for a worker that has all of its own."""
+    """Measurements of one environment, for a worker that has all of its environments."""
 
     num_slots: int = 1  # environments or agents of one simulator
     num_simulators: int = 1  # for collection
     simulator_secs: float = 0.0  # per collected env step
     step_secs: float = 0.0  # per collected env step: simulator, policy, packing
-    cpu_secs: float = 0.0  # CPU time of that
+    cpu_secs: float = 0.0  # the CPU time in `step_secs`
     greedy_step_secs: float = 0.0  # per env step of an evaluation
     episode_length: float = 0.0  # env steps, mean
     leak_mb: float = 0.0  # per episode of a simulator
@@ -28,7 +28,7 @@ class Measured:
 
     @property
     def num_at_once(self) -> int:
-        """Environments and agents for which the worker asks its policy at once."""
+        """Environments and agents for which the worker calls its policy at once."""
         return self.num_slots * self.num_simulators
 
     @property
@@ -47,8 +47,8 @@ class Measured:
         """Derives the speed of the worker.
 
         Args:
-          secs: Per step of the environment of evaluations: "env step", "acting" and "writing".
-          cpu_secs: CPU time of that.
+          secs: Per step of the eval environment: "env step", "acting" and "writing".
+          cpu_secs: CPU time in these seconds.
           num_evaluated: Episodes that this environment runs at once.
           simulator_secs: Per step of an environment for collection.
           acting_secs: Of a call of the policy for `num_at_once`.

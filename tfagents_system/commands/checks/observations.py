@@ -22,13 +22,13 @@ MOST_GOAL_WEIGHTS = 3_000_000  # that generate the layer of a network; 128^3 are
 
 
 def check_observations(observation_spec: Any, params: Params) -> list[Row]:
-    """Tells which arrays of an observation are images, and which are goals."""
+    """Returns rows that tell which arrays of an observation are images, and which are goals."""
     images = check_images(observation_spec, params)
     return images + check_goal_conditioning(observation_spec, params)
 
 
 def check_images(observation_spec: Any, params: Params) -> list[Row]:
-    """Tells which arrays of an observation are images, of which layout, and their encoders."""
+    """Returns rows on the images of an observation, their layouts and their encoders."""
     shown, sides = [], []
     for path, spec in tree.flatten_with_path(observation_spec):
         if is_image(spec):
@@ -52,7 +52,7 @@ def check_images(observation_spec: Any, params: Params) -> list[Row]:
 
 
 def _check_unused(params: Params) -> list[Row]:
-    """Tells which settings of images have no effect, because there are none."""
+    """Returns rows on settings of images that have no effect, because there are no images."""
     declared = hyperparameters(AgentSettings)
     given = {name: getattr(params, name) for name in ("image_encoder", "image_augmentation")}
     found = [
@@ -66,7 +66,7 @@ def _check_unused(params: Params) -> list[Row]:
 
 
 def check_goal_conditioning(observation_spec: Any, params: Params) -> list[Row]:
-    """Tells which arrays of an observation are goals that condition networks, and at what cost."""
+    """Returns rows on the goals that condition networks, and their cost."""
     found = tree.flatten_with_path(observation_spec)
     goals = [f"{array_name(path)} {shape_of(spec)}" for path, spec in found if is_goal(spec)]
     if not goals:

@@ -10,7 +10,7 @@ from tfagents_system.data.item_layout import ItemLayout
 
 # `./benchmarks/run.sh learner` measures them at 64 fresh samples a train step.
 SERVER_CPU_SECS_PER_SAMPLE = 0.07e-3 / 64
-ITEM_BYTES = 900.0  # cost of an item to the server, in addition to its rows
+ITEM_BYTES = 900.0  # memory of an item in the server, in addition to its rows
 MOST_WORKERS = 512
 WORTH = 1.1  # more workers are useful if training takes this many times as long without them
 
@@ -43,7 +43,7 @@ class Work:
         per_env_step = params.num_steps_per_iter / (params.n_train_episodes_per_iter * horizon)
         if params.update_ratio == "auto":
             per_env_step = params.max_update_ratio
-        if layout.is_block:  # an episode's first rows are stored, too, but begin no transitions
+        if layout.is_block:  # an episode's first rows are stored, too, but start no transitions
             stack = layout.frame_stack
             per_env_step *= (1 + stack / episode_length) / (1 + stack / horizon)
         period = params.eval_period_itrs
@@ -64,7 +64,7 @@ class Speeds:
     """The speeds of this machine, in seconds per step."""
 
     env_step: float  # of a worker, including policy and packing
-    env_step_cpu: float  # CPU time of that
+    env_step_cpu: float  # the CPU time in `env_step`
     eval_step: float
     train_step: float
     train_step_cpu: float
@@ -109,7 +109,7 @@ class Prediction:
 
 
 def predict(work: Work, speeds: Speeds, allotment: Allotment) -> Prediction:
-    """Returns the run's time: that of its slowest part, for which all others wait."""
+    """Returns the run's time: the time of its slowest part, for which all others wait."""
     workers = allotment.num_workers
     collecting = work.env_steps * speeds.env_step
     evaluating = work.eval_env_steps * speeds.eval_step

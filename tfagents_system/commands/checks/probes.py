@@ -71,7 +71,7 @@ class StepExaminer:
         self._codec.pack(row)
 
     def look(self, next_time_step: ts.TimeStep) -> None:
-        """Counts what is remarkable in a step; raises ValueError for a wrong discount."""
+        """Counts the notable facts of a step; raises ValueError for a wrong discount."""
         self.num_steps += 1
         self.num_ends += bool(next_time_step.is_last())
         self.num_terminations += bool(next_time_step.is_last() and not next_time_step.discount)
@@ -91,7 +91,7 @@ class StepExaminer:
 
 
 def shown_specs(observation_spec: Any, action_spec: Any) -> str:
-    """Returns dtype and shape of all arrays, and of how many integers each choice is one."""
+    """Returns dtype and shape of all arrays, and the number of integers of each choice."""
 
     def shown(spec: Any, is_choice: bool) -> str:
         if not is_choice:
@@ -122,7 +122,7 @@ def check_rewards(examiner: StepExaminer) -> Row:
 def check_info(
     environment: py_environment.PyEnvironment, numbers: InfoNumbers, episodes: Sequence[Episode]
 ) -> list[Row]:
-    """Tells what `log_info` records of the info, or could, and of reported actions."""
+    """Returns rows on what `log_info` records of the info, or could, and on reported actions."""
     return _check_taken_action(environment) + _check_numbers(environment, numbers, episodes)
 
 
@@ -156,7 +156,7 @@ def _check_numbers(
 def check_curriculum(
     environment: py_environment.PyEnvironment, curriculum: Curriculum, examiner: StepExaminer
 ) -> Row:
-    """Sets all values of the curriculum, of samplers some, and takes one step with each."""
+    """Sets all values of the curriculum, and some of each sampler; takes one step with each."""
     samplers = _samplers_of(curriculum)
     if not samplers:
         return Row("set_state", "ok", "not needed: the config has no curriculum")

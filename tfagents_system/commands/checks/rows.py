@@ -11,7 +11,7 @@ from tfagents_system.core.process.guest import UserCodeError, place_of
 
 Verdict = Literal["ok", "WRONG", "note"]
 WIDTH = 100  # characters
-BUSY = 0.5  # programs per CPU, at and above which measurements are too slow
+BUSY = 0.5  # programs per CPU, from which on measurements are too slow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ def explained(error: Exception) -> str:
 
 
 def busy_rows(load: float, num_cpus: int) -> list[Row]:
-    """Returns a row if other programs kept the machine busy, so that what is measured is too slow.
+    """Returns a row if other programs kept the machine busy, which makes all measurements too slow.
 
     Args:
       load: Mean number of programs that ran or waited for a CPU before the check.

@@ -19,7 +19,7 @@ NUM_STEPS = 5
 
 
 def check_sharing(environment: py_environment.PyEnvironment) -> Row:
-    """Takes some steps, and checks whether the environment and we would write to the same array."""
+    """Takes some steps, and checks whether the environment and its caller would share an array."""
     watches = [ArrayWatch(owner, name) for owner, name in _user_steps(environment)]
     policy = RandomPolicy(environment.action_spec(), SEED)
     try:

@@ -1,8 +1,8 @@
-"""The layouts of ML-Agents' trainer configuration, and where each key stands in them.
+"""Reads ML-Agents' trainer configuration in any of its layouts.
 
-Up to 0.16, a file maps behaviors to flat sections, and `default` has what they lack. Since 0.17,
-`behaviors` has nested sections; `parameter_randomization` and `curriculum` stand beside it in 0.17
-and 0.18, `environment_parameters` and `default_settings` since 0.19.
+Up to 0.16, a file maps behaviors to flat sections, and `default` has the keys that they lack. Since
+0.17, `behaviors` has nested sections; next to it are `parameter_randomization` and `curriculum` in
+0.17 and 0.18, `environment_parameters` and `default_settings` since 0.19.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ class Section:
     where: str  # file and key, for messages
     values: Mapping[str, Any]
     is_nested: bool  # in a layout since 0.17
-    is_newest: bool  # in that since 0.19
+    is_newest: bool  # in the layout since 0.19
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Document:
     """A trainer configuration."""
 
     path: pathlib.Path
-    sections: Mapping[str, Mapping[str, Any]]  # as they stand there, with the defaults
-    beside: Mapping[str, Any]  # the other parts of the file
+    sections: Mapping[str, Mapping[str, Any]]  # as in the file, with the defaults
+    beside: Mapping[str, Any]  # the other top-level parts of the file
     is_nested: bool
     default: Mapping[str, Any] | None = None  # of behaviors without a section; None: there is none
 
@@ -81,9 +81,9 @@ class Document:
         return "default_settings" if self.is_nested else "default"
 
     def section(self, behavior: str | None) -> Section:
-        """Returns the section of a behavior; None: of the only one.
+        """Returns the section of a behavior; None stands for the only behavior.
 
-        One without a section has the defaults, as ML-Agents gives them to any behavior.
+        A behavior without a section gets the defaults, as in ML-Agents.
 
         Raises:
           ConfigError: If there is no such behavior and no default, or there are several behaviors;
@@ -113,7 +113,7 @@ def read_document(path: pathlib.Path) -> Document:
     """Reads a trainer configuration of any layout.
 
     Raises:
-      ConfigError: If it cannot be read, or a part of it has no place in its layout.
+      ConfigError: If it cannot be read, or a part of it does not belong to its layout.
     """
     content = read_mapping(path)
     is_nested = not content.keys().isdisjoint(_BESIDE_BEHAVIORS)

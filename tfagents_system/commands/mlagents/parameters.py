@@ -1,6 +1,6 @@
 """Converts environment parameters, curricula and samplers of ML-Agents into our curriculum. Pure.
 
-Up to 0.16 they are files of their own: a curriculum for each behavior, or one for all, and a file
+Up to 0.16 they are separate files: a curriculum for each behavior, or one for all, and a file
 of samplers. In 0.17 and 0.18, both are parts of the trainer configuration, with the same keys.
 """
 
@@ -20,7 +20,7 @@ _OF_CRITERION = (
     "behavior", "measure", "threshold", "min_lesson_length", "signal_smoothing", "require_reset",
 )  # fmt: skip
 _INTERVAL = ("resampling-interval", "resampling_interval")
-# Of each sampler: our name, and for each of their keys ours and the default.
+# For each sampler: our name, and for each key of ML-Agents our key and the default.
 _SAMPLERS: Mapping[str, tuple[str, Mapping[str, tuple[str, Any]]]] = {
     "uniform": ("uniform", {"min_value": ("low", 0.0), "max_value": ("high", 1.0)}),
     "gaussian": ("gaussian", {"mean": ("mean", 1.0), "st_dev": ("std", 1.0)}),
@@ -43,7 +43,7 @@ def curriculum_of(
       behavior: Name of the behavior.
       curriculum: File, or folder of a file for each behavior, of a curriculum up to 0.16.
       sampler: File of samplers up to 0.16.
-      notes: Gets what has no place here.
+      notes: Receives a note on each setting that has no counterpart here.
 
     Raises:
       ConfigError: If a key or a value is not allowed.
@@ -114,7 +114,7 @@ def _of_behavior(
 
 
 def _course(entry: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
-    """Returns the lessons of each parameter; all of them change together, as there."""
+    """Returns the lessons of each parameter; all of them change together, as in ML-Agents."""
     _check(entry, _OF_CURRICULUM, where)
     for key in ("measure", "thresholds", "parameters"):
         if key not in entry:
@@ -226,7 +226,7 @@ def _sampler(entry: Mapping[str, Any], where: str, name: str, notes: list[str]) 
             f"{where}.sampler_type is {kind!r}.{hint} One of your own is the hook "
             "sample_parameter here."
         )
-    # Of the newest layout; before, the numbers stand beside the type.
+    # In the newest layout; in earlier ones, the numbers are next to the type.
     numbers = entry.pop("sampler_parameters", None)
     given = mapping(numbers, f"{where}.sampler_parameters") | entry
     if (seed := given.pop("seed", None)) is not None:

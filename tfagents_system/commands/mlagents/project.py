@@ -1,4 +1,4 @@
-"""The files of a project that is made from ML-Agents' configuration."""
+"""Makes the files of a project from ML-Agents' configuration."""
 
 import dataclasses
 import json
@@ -54,7 +54,7 @@ class Project:
     params: str
     config: str
     variables: str
-    remarks: list[str]  # for the user: what has no effect, and what remains
+    remarks: list[str]  # for the user: settings without effect, and what remains to be done
 
 
 def convert_project(
@@ -69,9 +69,9 @@ def convert_project(
     Args:
       sources: The files of ML-Agents.
       slug: Name of the project.
-      environment: In which the agents act; None: the user writes it.
+      environment: The environment in which the agents act; None: the user writes it.
       asked_for: The user's name for it.
-      options: What the user wants of it.
+      options: The user's options for it.
 
     Raises:
       ConfigError: If a file cannot be read, a key is unknown or does not exist here, or a value is
@@ -90,7 +90,7 @@ def convert_project(
         document, section.behavior, sources.curriculum, sources.sampler, notes
     )
     constants = constants_of(curriculum)
-    if is_unity:  # they are arguments of the build
+    if is_unity:  # constant parameters are arguments of the build
         curriculum = {name: entry for name, entry in curriculum.items() if name not in constants}
     config: dict[str, Any] = {"horizon": horizon}
     if curriculum:
@@ -159,7 +159,7 @@ def _section(document: Document, wanted: str | None, build: EnvironmentId | None
 
 
 def _in_docstring(text: str) -> str:
-    """Returns a text of a file of ML-Agents as it may stand in a docstring of ours."""
+    """Returns a text from an ML-Agents file, escaped for a docstring of ours."""
     plain = text.encode("ascii", "replace").decode()
     return "".join(c if c.isprintable() else "?" for c in plain).translate({34: "'", 92: "/"})
 
@@ -184,9 +184,9 @@ def _noted(notes: list[str]) -> list[str]:
 def _variables(
     document: Document, elsewhere: Mapping[str, Collection[str]], notes: list[str]
 ) -> dict[str, str]:
-    """Returns what the parts beside the behaviors say of seed and number of environments.
+    """Returns the seed and number of environments from the parts next to the behaviors.
 
-    Notes the rest, without the keys of each part that have an effect `elsewhere`.
+    Notes the rest, except the keys of each part that have an effect `elsewhere`.
     """
     found: dict[str, str] = {}
     for part in ("env_settings", "engine_settings", "checkpoint_settings", "torch_settings"):

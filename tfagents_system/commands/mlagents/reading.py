@@ -14,7 +14,7 @@ def read_mapping(path: pathlib.Path) -> dict[str, Any]:
     """Returns the mapping in a YAML file, or in a file *.json.
 
     Raises:
-      ConfigError: If the file cannot be read, is neither, repeats a key, or holds no mapping.
+      ConfigError: If the file cannot be read, is neither, repeats a key, or is not a mapping.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -29,7 +29,7 @@ def read_mapping(path: pathlib.Path) -> dict[str, Any]:
 
 
 def mapping(value: Any, where: str) -> dict[str, Any]:
-    """Returns `value` if it is a mapping from texts; None is an empty one.
+    """Returns `value` if it is a mapping with strings as keys; None is an empty one.
 
     Raises:
       ConfigError: If it is not.
@@ -42,10 +42,10 @@ def mapping(value: Any, where: str) -> dict[str, Any]:
 
 
 def number(value: Any, where: str) -> float:
-    """Returns a number, also one that YAML takes for a text, such as 5.0e4.
+    """Returns a number, also one that YAML takes for a string, such as 5.0e4.
 
     Raises:
-      ConfigError: If it is none.
+      ConfigError: If it is not a number.
     """
     try:
         if isinstance(value, bool):
@@ -59,7 +59,7 @@ def number(value: Any, where: str) -> float:
 
 
 def at_least(least: float, value: Any, where: str) -> float:
-    """Returns a number that is not below `least`; raises ConfigError if it is none."""
+    """Returns a number >= `least`; raises ConfigError for anything else."""
     result = number(value, where)
     if result < least:
         raise ConfigError(f"{where} is {value}; allowed is a number >= {least:g}.")
@@ -67,7 +67,7 @@ def at_least(least: float, value: Any, where: str) -> float:
 
 
 def integer(least: int, most: int, value: Any, where: str) -> int:
-    """Returns an integer from `least` to `most`; raises ConfigError if it is none."""
+    """Returns an integer from `least` to `most`; raises ConfigError for anything else."""
     result = number(value, where)
     if result != int(result) or not least <= result <= most:
         raise ConfigError(f"{where} is {value}; allowed is an integer from {least} to {most}.")
@@ -75,7 +75,7 @@ def integer(least: int, most: int, value: Any, where: str) -> int:
 
 
 def flag(value: Any, where: str) -> bool:
-    """Returns True or False, also of a text; raises ConfigError for anything else."""
+    """Returns True or False, also for a string; raises ConfigError for anything else."""
     known = {"true": True, "false": False}
     if str(value).lower() not in known:
         raise ConfigError(f"{where} is {value!r}; allowed is true or false.")
@@ -86,7 +86,7 @@ def _from_yaml(text: str) -> Any:
     import yaml  # here, because most programs start faster without it
 
     class Loader(yaml.SafeLoader):
-        """Refuses keys that are given twice, of which YAML would take the last."""
+        """Rejects duplicate keys, of which YAML would take the last."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]

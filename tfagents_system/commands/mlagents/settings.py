@@ -11,7 +11,7 @@ from tfagents_system.commands.mlagents.signals import convert_signals
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
 
-# What ML-Agents takes for a key that is missing, up to 0.16 and since 0.17.
+# ML-Agents' defaults for missing keys, up to 0.16 and since 0.17.
 _FLAT_DEFAULTS = {"max_steps": 5e4, "summary_freq": 1000, "checkpoint_interval": 5e4}
 _NESTED_DEFAULTS = {"max_steps": 5e5, "summary_freq": 5e4, "checkpoint_interval": 5e5,
                     "steps_per_update": 1}  # fmt: skip
@@ -45,7 +45,7 @@ _ROUNDED = 6  # digits
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """The value of a hyperparameter, and what it was made of."""
+    """The value of a hyperparameter, and the setting that it comes from."""
 
     value: Any
     origin: str
@@ -53,7 +53,7 @@ class Setting:
 
 @dataclasses.dataclass
 class Converted:
-    """The hyperparameters of a behavior, and notes on settings that have no place here."""
+    """The hyperparameters of a behavior, and notes on settings without a counterpart here."""
 
     settings: dict[str, Setting] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)

@@ -20,18 +20,18 @@ _KEYS: Mapping[str, Sequence[str]] = {
 
 
 class Signals(NamedTuple):
-    """The streams, and what they imitate."""
+    """The streams, and the demonstrations that they imitate."""
 
     streams: dict[str, dict[str, Any]]  # the hyperparameter `reward_signals`
     demonstrations: tuple[str, ...]
 
 
 def convert_signals(section: Section, notes: list[str]) -> Signals:
-    """Returns the signals of a section, or that of the environment if it has none.
+    """Returns the signals of a section, or the environment's signal if it has none.
 
     Args:
       section: Of a behavior.
-      notes: Gets what has no place here.
+      notes: Receives a note on each setting that has no counterpart here.
 
     Raises:
       ConfigError: If a signal or a key is unknown, or a value is not allowed.
@@ -55,7 +55,7 @@ def convert_signals(section: Section, notes: list[str]) -> Signals:
             continue
         if name == "gail":
             demonstrations = (_demo_path(settings, place),)
-            if section.is_newest:  # before, terminations ended no returns of it
+            if section.is_newest:  # in earlier layouts, terminations did not end its returns
                 stream["use_terminal_states"] = True
         streams[name] = stream
     if not streams:
@@ -91,11 +91,11 @@ def _stream(name: str, entry: dict[str, Any], where: str, notes: list[str]) -> d
 def _encoding_size(
     name: str, entry: Mapping[str, Any], network: Mapping[str, Any], where: str, notes: list[str]
 ) -> int | None:
-    """Returns the units of a learned signal; None: the default, which is that of ML-Agents, too."""
+    """Returns the units of a learned signal; None: the default, the same as in ML-Agents."""
     if name == "extrinsic":
         return None
     size, key = entry.get("encoding_size"), "encoding_size"
-    if entry.get("network_settings") is not None:  # of the newest layout, where it counts alone
+    if entry.get("network_settings") is not None:  # in the newest layout, where only it counts
         if size is not None:
             notes.append(f"reward_signals.{name}.encoding_size {size}: network_settings counts")
         size, key = network.get("hidden_units"), "network_settings.hidden_units"

@@ -16,7 +16,7 @@ NO_GRAPHICS = ("-nographics", "-batchmode")  # as ML-Agents starts a build then
 def with_build_settings(options: EnvironmentOptions) -> EnvironmentOptions:
     """Returns the options with the configuration's arguments of `unity_adapter.load`.
 
-    Those that the options have already win; of a dict, each key for itself.
+    Arguments that the options already have take precedence; in a dict, key by key.
 
     Raises:
       ConfigError: If the configuration cannot be read, or a value is not allowed.
@@ -38,7 +38,7 @@ def with_arguments(options: EnvironmentOptions, kwargs: Mapping[str, Any]) -> En
 
 
 def build_settings(document: Document, constants: Mapping[str, float]) -> dict[str, Any]:
-    """Returns what a configuration says of the build, as arguments of `unity_adapter.load`.
+    """Returns a configuration's settings of the build, as arguments of `unity_adapter.load`.
 
     Constant parameters of the environment are among them: ML-Agents sends them to evaluations, too.
     """

@@ -1,4 +1,4 @@
-"""Params and config of an environment that a command names, by id or by files."""
+"""Provides the params and config of an environment that a command names by id or by files."""
 
 import contextlib
 import os
@@ -42,9 +42,9 @@ def described_files(
     config: pathlib.Path | None,
     algorithm: str | None = None,
 ) -> Iterator[tuple[pathlib.Path, pathlib.Path]]:
-    """Yields the params and config files of `env`, which are temporary, or the given ones.
+    """Yields temporary params and config files for `env`, or the given ones.
 
-    Those of `env` have the settings of `algorithm`.
+    The files for `env` have the settings of `algorithm`.
 
     Raises:
       ConfigError: If there is no such environment, or the arguments name none or two.
@@ -63,7 +63,7 @@ def files_for(
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """Writes the params and config files that `sac train --env` would, and returns their paths.
 
-    They are copies that import modules of the current folder, like the files it would write there.
+    They can import modules of the current folder, like the files that it would write there.
     """
     environment = try_environment(find_environment(env), options)
     files, _ = project_files(

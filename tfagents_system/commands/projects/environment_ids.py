@@ -18,7 +18,7 @@ from tfagents_system.core.process.guest import GUEST, UserCodeError
 from tfagents_system.environments import headless
 
 KINDS = ("gymnasium", "gym", "pybullet", "dm_control", "partial", "unity")
-# Registries in the order of search. PyBullet's environments are in gym's, too.
+# Registries in the order of the search. PyBullet's environments are in gym's registry, too.
 _REGISTRIES = {"gymnasium": "gymnasium", "pybullet": "pybullet_envs", "gym": "gym",
                "dm_control": "dm_control"}  # fmt: skip
 USUAL_HORIZON = 1000  # env steps, if the environment has no time limit
@@ -33,9 +33,9 @@ class EnvironmentId:
     horizon: int  # env steps per episode
     observes_image: bool = False
     observes_goals: bool = False  # goal signals, from which layers of networks are generated
-    is_discrete: bool = False  # whether an action is choices alone
+    is_discrete: bool = False  # whether an action has only discrete choices
     is_one_vector: bool = True  # whether an action is a single Box, which all algorithms take
-    # What the JSON config has for the environment, beside its horizon.
+    # Keys of the JSON config for the environment, in addition to its horizon.
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -122,7 +122,7 @@ def _import_package(package: str, text: str) -> None:
             with GUEST.visit(f"importing {package}"):
                 importlib.import_module(package)
     except UserCodeError as error:
-        is_missing = getattr(error.__cause__, "name", None) == package  # so no code of it has run
+        is_missing = getattr(error.__cause__, "name", None) == package  # so its code has not run
         reason = error.reason if is_missing else error.reason_and_place
         raise ConfigError(
             f"{text}: {package} cannot be imported: {reason}. Allowed before the "

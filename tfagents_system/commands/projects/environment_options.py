@@ -28,7 +28,7 @@ class WrapperCall:
 
     @property
     def arguments(self) -> str:
-        """The arguments as Python has them: 4, stack=True."""
+        """The arguments in Python's syntax: 4, stack=True."""
         named = (f"{name}={literal(value)}" for name, value in self.kwargs.items())
         return ", ".join([*map(literal, self.args), *named])
 
@@ -60,7 +60,7 @@ class EnvironmentOptions:
         """Reads the values of the flags with these names.
 
         Args:
-          env_kwargs: NAME=VALUE each; a value that is no Python literal is a string.
+          env_kwargs: NAME=VALUE each; a value that is not a Python literal is a string.
           wrap: `module:Class` or `module.Class` each, with arguments after a colon.
           horizon: >= 1.
           workers: >= 1.
@@ -93,9 +93,9 @@ class EnvironmentOptions:
 
 
 def literal(value: Any) -> str:
-    """Returns the Python literal of a value that was read from one, which `repr` is not of 1e999.
+    """Returns a value that was read from a Python literal as a literal again.
 
-    That is infinity, whose `repr` is a name that nothing defines.
+    `repr` does not: 1e999 is infinity, whose `repr` is a name that nothing defines.
     """
     if isinstance(value, float | complex):
         return ast.unparse(ast.Constant(value))
@@ -129,7 +129,7 @@ def sources_of(
 
 @contextlib.contextmanager
 def importing_from_here() -> Iterator[None]:
-    """Makes modules of the current folder importable, as they are for a params file in it."""
+    """Makes modules of the current folder importable, as for a params file in that folder."""
     folder = os.getcwd()
     sys.path.append(folder)
     try:
@@ -181,7 +181,7 @@ def _value(node: ast.expr) -> Any:
 def _is_module(name: str) -> bool:
     with importing_from_here(), contextlib.suppress(ImportError, ValueError):
         return importlib.util.find_spec(name) is not None
-    return False  # a part of the name is no package
+    return False  # a part of the name is not a package
 
 
 def _unreadable(text: str) -> ConfigError:

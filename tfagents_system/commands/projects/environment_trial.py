@@ -23,12 +23,12 @@ from tfagents_system.core.settings.variables import Settings
 from tfagents_system.launch.local.plan import everything, may_share_cpus
 
 ACTION_SPACES = "Box", "Discrete", "MultiDiscrete", "MultiBinary"  # by class name
-# Pixels; as LEAST_CLEAR_SIDE of data/images.py, which imports TensorFlow. Smaller grids of uint8,
-# such as MiniGrid's, are learned with the settings of vectors.
+# Pixels; same as LEAST_CLEAR_SIDE of data/images.py, which imports TensorFlow. Smaller uint8 grids,
+# such as MiniGrid's, are learned with the settings for vectors.
 LEAST_SIDE = 20
-MOST_CHANNELS = 16  # of floats, as there
+MOST_CHANNELS = 16  # of float images, same as in data/images.py
 _GYM = "gymnasium", "gym", "pybullet"
-# The base class of the wrappers, which depends on what makes the environment.
+# The base class of wrappers, by the package that makes the environment.
 _BASES = {
     "gymnasium": ("gymnasium", "Wrapper"),
     "gym": ("gym", "Wrapper"),
@@ -41,14 +41,14 @@ _BASES = {
 def try_environment(
     environment: EnvironmentId, options: EnvironmentOptions | None = None
 ) -> EnvironmentId:
-    """Makes the environment with the options, to check these and its actions.
+    """Makes the environment with the options, to check the options and its actions.
 
-    One of dm_control, and a task of ours, is only made if there are options for it; a Unity build
-    is made when its project is written.
+    An environment of dm_control, or a task of ours, is only made if there are options for it; a
+    Unity build is made when its project is written.
 
     Returns:
-      The environment, with what its actions are, and whether it observes an image, if it is one of
-      gymnasium, gym or PyBullet.
+      The environment; one of gymnasium, gym or PyBullet with its kind of actions and whether it
+      observes an image.
 
     Raises:
       ConfigError: If it cannot be made, an option is wrong, or the agents do not support its
@@ -74,7 +74,7 @@ def _try(environment: EnvironmentId, options: EnvironmentOptions) -> Environment
         given = options.flags().get("--env_kwargs")
         reason = f"{error.reason_and_place}{f' with --env_kwargs {given}' if given else ''}"
         if type(error.__cause__).__name__ == "DependencyNotInstalled":  # of gymnasium or gym
-            # mujoco_py is of environments that gymnasium has newer versions of.
+            # Only environments of which gymnasium has newer versions need mujoco_py.
             missing = reason.lower().replace("mujoco_py", "")
             extras = [name for name in ("box2d", "mujoco") if name in missing]
             reason += "".join(f" Here: {how_to_install(extra)}" for extra in extras)
@@ -101,8 +101,8 @@ def check_workers(options: EnvironmentOptions, environ: Mapping[str, str]) -> No
     """Checks the number of workers, with the SAC_* variables of the shell.
 
     Raises:
-      ConfigError: If a start would refuse it. Without CPUs that the user allots to each program,
-        all share what there is, so that there may be more workers than CPUs.
+      ConfigError: If a start would refuse it. If the user allots no CPUs to each program, all
+        programs share the CPUs, so that there may be more workers than CPUs.
     """
     if options.workers is None:
         return
@@ -170,7 +170,7 @@ def _constructor(environment: EnvironmentId) -> Any:
 
 
 def _class_of(call: WrapperCall, kind: str) -> type:
-    """Returns the class of a wrapper; raises ConfigError if it is no wrapper of this kind."""
+    """Returns the class of a wrapper; raises ConfigError if it is not a wrapper of this kind."""
     module, name = _BASES[kind]
     base = getattr(importlib.import_module(module), name)
     what = f"--wrap {call}"
@@ -206,7 +206,7 @@ def _wrapped(made: Any, call: WrapperCall, wrapper: Any) -> Any:
 
 
 def _check_horizon(environment: EnvironmentId, options: EnvironmentOptions, made: Any) -> None:
-    """Raises ConfigError if the environment's own limit, which we cannot move, ends it before."""
+    """Raises ConfigError if the environment's own limit, which is fixed, ends episodes earlier."""
     limit = {"dm_control": getattr(made, "horizon", None), "partial": environment.horizon}.get(
         environment.kind
     )
@@ -242,7 +242,7 @@ def _kinds(space: Any) -> set[str]:
 
 
 def _has_image(space: Any) -> bool:
-    """Returns whether a space is, or has, images that learning sees as such, and not tiny ones.
+    """Returns whether a space is, or has, images that learning treats as images, not tiny ones.
 
     Floats are images with three axes, as in data/images.py.
     """
@@ -258,7 +258,7 @@ def _has_image(space: Any) -> bool:
 
 
 def _parts(space: Any) -> list[Any]:
-    """Returns the parts of a Dict or Tuple; none of another space."""
+    """Returns the parts of a Dict or Tuple; none for another space."""
     kind = type(space).__name__
     if kind == "Dict":
         return list(space.spaces.values())

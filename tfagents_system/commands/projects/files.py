@@ -28,13 +28,13 @@ def project_files(
       folder: Folder of its files.
       environment: None for a simulator that the user replaces.
       asked_for: The user's name for the environment.
-      options: What the user wants of it.
-      algorithm: The one whose settings the files have, unless they are of ML-Agents; None is the
-        default one.
+      options: The user's options for it.
+      algorithm: The algorithm whose settings the files get, unless they come from ML-Agents; None
+        is the default one.
 
     Raises:
       ConfigError: If `name` is not valid for files and an experiment, a file of ML-Agents cannot be
-        converted, or the algorithm has no actions of the environment's kind.
+        converted, or the algorithm does not support the environment's kind of actions.
     """
     params, config, variables = project_paths(name, folder)
     options = options or EnvironmentOptions()

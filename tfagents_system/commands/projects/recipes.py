@@ -1,4 +1,4 @@
-"""Settings of a new project by its algorithm and the kind of its actions."""
+"""Chooses the settings of a new project by its algorithm and its kind of actions."""
 
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ _XQC = """\
 
 
 def check_takes_actions(algorithm: str, environment: EnvironmentId) -> None:
-    """Raises ConfigError if the algorithm has no actions of the environment's kind."""
+    """Raises ConfigError if the algorithm does not support the environment's kind of actions."""
     if not (environment.is_one_vector or ALGORITHMS[algorithm].has_all_actions):
         able = [repr(name) for name, row in ALGORITHMS.items() if row.has_all_actions]
         raise ConfigError(
@@ -48,7 +48,7 @@ def recipe_for(algorithm: str | None, horizon: int, is_discrete: bool) -> Recipe
     Args:
       algorithm: Of agents/table.py; None for the default one.
       horizon: Env steps of an episode.
-      is_discrete: Whether an action is choices alone.
+      is_discrete: Whether an action has only discrete choices.
     """
     named = "" if algorithm is None else f'    algorithm = "{algorithm}"\n'
     if is_discrete:

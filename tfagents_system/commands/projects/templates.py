@@ -31,8 +31,8 @@ _LOADERS = {
         '"{name}", seed=seed, specs=self.env_config["specs"], **kwargs',
     ),
 }
-# The adapter of an environment with wrappers of its library, which come between the two: the
-# adapter may not take what the environment observes without them.
+# The adapter for an environment with wrappers of its library. The wrappers are between the two,
+# because the adapter may not support the observations without them.
 _ADAPTERS = {
     "gymnasium": "GymnasiumEnvironment",
     "gym": "GymEnvironment",
@@ -131,11 +131,11 @@ def params_text(
     episodes = max(1, round(STEPS_PER_ITERATION / horizon))
     if environment is None:
         imports = f"import gymnasium\nimport numpy as np\n\n{BASE_IMPORT}"
-        make = 'return Simulator(self.env_config["mass"])'  # which gets its adapter, and the seed
+        make = 'return Simulator(self.env_config["mass"])'  # its adapter and the seed come later
     else:
         imports, make = construction(environment, options)
     observes_image = environment is not None and environment.observes_image
-    # Unity stacks frames by itself, as wrappers may.
+    # Unity stacks frames itself, and wrappers may, too.
     has_stack = any("FrameStack" in call.name for call in options.wrappers)
     kind = environment.kind if environment else None
     stacks = observes_image and kind != "unity" and not has_stack
@@ -165,7 +165,7 @@ def params_text(
 
 
 def _units(environment: EnvironmentId | None) -> int:
-    """Returns the length of hidden layers; a layer generated from goals has its cube in weights."""
+    """Returns the units of hidden layers; a layer generated from goals has units^3 weights."""
     if environment is None:
         return 64
     return 128 if environment.observes_goals else 256
@@ -255,7 +255,7 @@ def variables_text(
 def written_for(variables: str) -> tuple[str, str] | None:
     """Returns the user's name for the environment of a variables file, and its full name.
 
-    None if the file, of an earlier version or of the user's own, does not have them.
+    None if the file, from an earlier version or the user's own, does not have them.
     """
     for line in variables.splitlines():
         if line.startswith(_ORIGIN):

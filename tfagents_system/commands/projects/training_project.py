@@ -1,4 +1,4 @@
-"""Finds the project of an environment in the current folder, or writes it."""
+"""Finds the project of an environment in the current folder, or writes a new one."""
 
 import ast
 import os
@@ -30,18 +30,18 @@ def project_of(
 
     Args:
       env: An environment, as `sac train --env` takes it.
-      name: Name of the project; None for that of the environment.
-      options: What the user wants of the environment.
-      algorithm: The one whose settings a new project has; None for the default one.
+      name: Name of the project; None for the environment's name.
+      options: The user's options for the environment.
+      algorithm: The algorithm whose settings a new project gets; None for the default one.
       check: Called with the name and the files of a new project before they are written; raises
         ConfigError if it could not be trained.
 
     Raises:
-      ConfigError: If there is no such environment, or a project of this name is another one.
+      ConfigError: If there is no such environment, or another project has this name.
     """
     options = options or EnvironmentOptions()
     if not (project := name or slug_of(env)):
-        find_environment(env)  # raises, with what is allowed
+        find_environment(env)  # raises, and tells what is allowed
     params, *_, variables = files = project_paths(project, pathlib.Path())
     if variables.is_file() and (written := written_for(variables.read_text(errors="replace"))):
         is_same = env in written or str(find_environment(env)) == written[1]

@@ -11,9 +11,9 @@ from tfagents_system.core.process.guest import GUEST, UserCodeError
 
 
 def described(environment: EnvironmentId, options: EnvironmentOptions) -> EnvironmentId:
-    """Returns a Unity build with the specs of the behavior, and what these mean for the settings.
+    """Returns a Unity build with the specs of the behavior and the facts that settings need.
 
-    Others are returned as they are.
+    Other environments are returned unchanged.
 
     Raises:
       ConfigError: If the build does not start, an option is wrong, or there are several behaviors

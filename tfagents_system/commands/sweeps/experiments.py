@@ -39,7 +39,7 @@ class Task:
 
         Args:
           variables: The file.
-          name: Name of the sweep; None: that of the file's experiment.
+          name: Name of the sweep; None: the name of the file's experiment.
           bindings: Gin bindings of all trials.
           seeds: Seeds of each trial.
 
@@ -62,7 +62,7 @@ class Task:
         return pathlib.Path("logs") / f"{self.name}_sweep"
 
     def check_files(self) -> None:
-        """Raises ConfigError if a file is no longer what trials so far were trained with."""
+        """Raises ConfigError if a file has changed since the sweep started."""
         for file, content in self.files.items():
             if not file.is_file() or file.read_bytes() != content:
                 raise ConfigError(

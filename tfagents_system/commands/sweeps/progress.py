@@ -1,4 +1,4 @@
-"""Tells how far a sweep is."""
+"""Reports the progress of a sweep."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -24,11 +24,11 @@ class Progress:
         self._num_ended += 1
 
     def begin(self, experiment: Experiment) -> None:
-        """Counts from now on what an experiment trains."""
+        """Counts an experiment's training from now on."""
         self._share_at_start[experiment.name] = _share(_report_of(experiment))
 
     def end(self, experiment: Experiment, has_failed: bool) -> None:
-        """Counts an experiment that has run."""
+        """Counts an experiment that has ended in this start."""
         self._num_ended += 1
         self._num_failed += has_failed
         self._trained += self._gain(experiment)
@@ -40,7 +40,7 @@ class Progress:
         return f"{self._num_ended} of {self._total} experiments{failed}"
 
     def line(self, running: Iterable[Experiment]) -> str:
-        """Returns what has ended, what runs and how fast, and the time left."""
+        """Returns a line on ended and running experiments, their speed and the time left."""
         shares, rate, gain = [], 0.0, 0.0
         left = float(self._total - self._num_ended)  # experiments
         for experiment in running:

@@ -33,7 +33,7 @@ class ParallelRuns:
     """
 
     def __init__(self, slots: Iterable[Sequence[str]]):
-        """Handles signals from now on; `slots` are those of `slots_of`."""
+        """Handles signals from now on; `slots` comes from `slots_of`."""
         self.is_stopped = False
         self._slots = list(slots)
         self._runs: list[_Run] = []
@@ -48,7 +48,7 @@ class ParallelRuns:
 
     @property
     def experiments(self) -> list[Experiment]:
-        """Those that run."""
+        """The running experiments."""
         return [run.experiment for run in self._runs]
 
     def start(self, experiment: Experiment) -> None:
@@ -86,7 +86,7 @@ class ParallelRuns:
 
 
 def slots_of(placement: str, parallel: int) -> list[list[str]]:
-    """Returns the command that trains an experiment, for each of those that run at a time.
+    """Returns the command that trains an experiment, for each of the parallel slots.
 
     On this machine they divide its CPUs. On a cluster, an experiment waits for its CPUs.
 

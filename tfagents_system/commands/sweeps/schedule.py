@@ -20,7 +20,7 @@ LOG_TAIL_BYTES = 4096
 
 
 class Schedule:
-    """A queue of experiments, whose first one starts as soon as there is place."""
+    """A queue of experiments; the first one starts as soon as a slot is free."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Schedule:
     def run(self) -> None:
         """Blocks until the queue is empty and all have ended, or a signal has stopped all.
 
-        An error, such as an output without a reader, stops those that run: nobody would else.
+        An error, such as an output without a reader, stops the running ones: nothing else would.
 
         Raises:
           ConfigError: If the params or the config of a sweep have changed.

@@ -10,7 +10,7 @@ from tfagents_system.core.errors import ConfigError
 
 
 class Study:
-    """An Optuna study that maximizes the score; it is in a file, so that it survives a stop."""
+    """An Optuna study that maximizes the score, kept in a file so that it survives a stop."""
 
     def __init__(self, file: pathlib.Path, ranges: Mapping[str, Range]):
         """Opens the study in `file`, or creates it; only one process at a time may have it.
@@ -35,7 +35,7 @@ class Study:
             storage=JournalStorage(JournalFileBackend(str(file))),
             pruner=optuna.pruners.MedianPruner(),
         )  # fmt: skip
-        # With the same seed, the first trials after a stop would be those before it.
+        # With the same seed, the first trials after a stop would repeat those before it.
         self._study.sampler = optuna.samplers.TPESampler(seed=self.num_asked, constant_liar=True)
         self._check_trials(file)
 
@@ -51,7 +51,7 @@ class Study:
                 if trial.params.keys() == self._ranges.keys()]  # fmt: skip
 
     def trials(self, count: int) -> Iterator[Trial]:
-        """Yields `count` trials in all, those of earlier starts first; asks Optuna lazily."""
+        """Yields `count` trials in total, those of earlier starts first; asks Optuna lazily."""
         earlier = self.earlier_trials()[:count]
         yield from earlier
         for _ in range(count - len(earlier)):
@@ -65,7 +65,7 @@ class Study:
     def falls_behind(self, trial: Trial, returns: Sequence[float]) -> bool:
         """Tells Optuna a trial's evaluations so far; returns whether its pruner would end it.
 
-        That is so after an evaluation by which the best of the trial is below the median of the
+        It does if, after an evaluation, the best return of the trial is below the median of the
         completed trials, once there are five of them.
         """
         found = self._study.get_trials(deepcopy=False)[trial.number]
@@ -96,10 +96,10 @@ class Study:
         return state == self._optuna.trial.TrialState.PRUNED
 
     def _check_trials(self, file: pathlib.Path) -> None:
-        """Marks the trials as failed that a kill has left without some of their values.
+        """Marks trials as failed that a kill has left without some of their values.
 
         Raises:
-          ConfigError: If another one has other ranges.
+          ConfigError: If another trial has other ranges.
         """
         states = self._optuna.trial.TrialState
         now = {name: str(range_) for name, range_ in self._ranges.items()}

@@ -1,4 +1,4 @@
-"""The sweep of one variables file: its trials, and how they end."""
+"""The sweep of one variables file: its trials and their results."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -49,14 +49,14 @@ class TrialResult(NamedTuple):
 
 
 class TaskSweep:
-    """Hands out the experiments of a task, and learns how they end."""
+    """Hands out the experiments of a task, and records how they end."""
 
     def __init__(self, task: Task, trials: Iterator[Trial], study: Study | None):
         """Hands out nothing yet.
 
         Args:
           task: The variables file.
-          trials: Those to run; taken lazily, because the study learns from those before.
+          trials: The trials to run; taken lazily, because the study learns from earlier ones.
           study: Chooses them; None for a grid.
         """
         self.task = task
@@ -66,7 +66,7 @@ class TaskSweep:
         self._ended: dict[str, EvaluationPoint | None] = {}  # by name, finished or pruned
 
     def experiments(self) -> Iterator[Experiment]:
-        """Yields the experiments in their order; those that have ended earlier, too."""
+        """Yields the experiments in their order, including those that have already ended."""
         for trial in self._planned:
             self._trials.append(trial)
             yield from self.task.experiments_of(trial)
@@ -143,7 +143,7 @@ class TaskSweep:
 
 
 def _complete_returns(paths: ExperimentPaths) -> Sequence[float]:
-    """Returns the mean returns of the evaluations of which all episodes are there."""
+    """Returns the mean returns of the evaluations whose episodes are complete."""
     try:
         num_episodes = read_settings(paths)["n_eval_episodes"]
     except (ConfigError, KeyError):  # the learner has not written it yet

@@ -10,7 +10,7 @@ def start_thread(function: Callable[[], object], name: str) -> threading.Thread:
     """Runs `function` in a daemon thread; returns the thread.
 
     `raise_failures` raises its exception in the program's loop: without the thread, the program
-    would silently do something else than intended.
+    would silently do something other than intended.
     """
 
     def run() -> None:
@@ -32,7 +32,7 @@ def raise_failures() -> None:
 
 
 class BackgroundCall:
-    """A call of a function in a thread of its own, whose end can be polled.
+    """A function call in its own thread, which can be polled for completion.
 
     call = BackgroundCall(compile_for_long)
     while not call.is_done(wait_secs=0.1):

@@ -57,7 +57,7 @@ def _memory(root: pathlib.Path) -> Iterator[tuple[float, float]]:
 
 
 def _facts(group: pathlib.Path) -> str:
-    """Returns memory.stat; of version 1, only the totals that include inner groups."""
+    """Returns memory.stat; for version 1, only the totals that include inner groups."""
     text = _text(group / "memory.stat")
     return re.sub(r"^inactive_file .*$", "", text, flags=re.M) if "total_" in text else text
 

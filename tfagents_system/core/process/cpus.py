@@ -20,7 +20,7 @@ def cpu_count() -> int:
 
 
 def allot_cpus(available: Sequence[int], demand: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Assigns CPUs to programs, in the order of `demand`, none to two programs.
+    """Assigns each program its own CPUs, in the order of `demand`.
 
     Args:
       available: CPU ids.

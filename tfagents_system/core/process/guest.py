@@ -3,7 +3,7 @@
     with guest.visit("TrainParams.env_ctor"):
         environment = params.env_ctor()
 
-Whatever the block raises, also SystemExit, leaves it as a UserCodeError; a ConfigError stays one.
+Whatever the block raises, even SystemExit, leaves it as a UserCodeError; a ConfigError stays one.
 Process state that the block has changed is restored (process_state.py) and reported, once for each
 kind. Some of it, such as the working directory, is lent: user code finds its own value again at its
 next visit.
@@ -38,7 +38,7 @@ _LIBRARIES = ("tf_agents", "tensorflow", "keras", "numpy", "gym", "gymnasium", "
 class UserCodeError(Exception):
     """User code raised, or asked the program to exit; `__cause__` is its exception."""
 
-    is_from_start = False  # although there were env steps, none of this start was of use
+    is_from_start = False  # True if none of this start's env steps was of use
 
     def __init__(self, message: str, reason: str, place: tuple[str, int] | None = None):
         """`reason` is the exception's type and message, `place` its file and line."""
@@ -47,7 +47,7 @@ class UserCodeError(Exception):
 
     @property
     def reason_and_place(self) -> str:
-        """The reason, which may be a bare assert's, with the file and line that raised it."""
+        """The reason with the file and line that raised it: a bare assert gives no reason."""
         return _with_place(self.reason, self.place)
 
 
@@ -56,7 +56,7 @@ def _with_place(reason: str, place: tuple[str, int] | None) -> str:
 
 
 def failure_of(what: str, error: BaseException) -> BaseException:
-    """Returns the exception to raise if `what` raised `error`: `error` itself if it is ours."""
+    """Returns the exception to raise after `what` raised `error`: `error` itself if it is ours."""
     if isinstance(error, (ConfigError, StorageError, SupersededError, UserCodeError, Interrupt)):
         return error
     text = str(error).strip() or "no message"
@@ -70,7 +70,7 @@ def failure_of(what: str, error: BaseException) -> BaseException:
 def place_of(error: BaseException) -> tuple[str, int] | None:
     """Returns file and line of the innermost frame outside our code and known libraries.
 
-    None if there is none and our code has raised, because of what user code has returned.
+    None if there is no such frame because our code has raised, on a value from user code.
     """
     frames = [(frame.filename, frame.lineno or 0) for frame in _frames(error)]
     theirs = [frame for frame in frames if not _is_library(frame[0])]
@@ -117,8 +117,8 @@ class Guest:
     def __init__(self) -> None:
         """Knows no state before `remember`, and has no time limit before `watch`."""
         self._ours: dict[str, Any] = {}  # steady items, since `remember`
-        self._theirs: dict[str, Any] = {}  # what user code made of lent ones
-        self._lent: dict[str, Any] = {}  # what our programs have in its place
+        self._theirs: dict[str, Any] = {}  # user code's values of lent items
+        self._lent: dict[str, Any] = {}  # our programs' values of the same items
         self._told: set[str] = set()
         self._is_inside = False
         self._look_at = 0.0
@@ -136,7 +136,7 @@ class Guest:
     def watching(self, timeout_secs: float) -> Iterator[None]:
         """Ends the process if a visit within the block takes longer than `timeout_secs`.
 
-        A frequent call is watched until the next one, or until a visit, such as that of `close`.
+        A frequent call is watched until the next one, or until a visit, such as calling `close`.
         """
         before = self._watchdog
         self.watch(timeout_secs)
@@ -201,7 +201,7 @@ class Guest:
     def _look(self, what: str) -> None:
         self._look_at = time.monotonic() + LOOK_PERIOD_SECS
         if not self._is_inside and _is_main_thread():
-            is_lent = self._theirs.keys()  # and has been taken back
+            is_lent = self._theirs.keys()  # lent items have been taken back
             self._put_back(what, {n: v for n, v in self._ours.items() if n not in is_lent})
 
     def _put_back(self, what: str, ours: dict[str, Any]) -> None:
@@ -271,4 +271,4 @@ def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-GUEST = Guest()  # a process has one state, and so one border
+GUEST = Guest()  # one per process, like the state that it guards

@@ -7,7 +7,7 @@ from tfagents_system.core.process import cgroups
 
 
 def resident_mb() -> float:
-    """Returns the resident memory of this process in MB; 0 if the system does not tell."""
+    """Returns the resident memory of this process in MB; 0 if the system does not report it."""
     return _resident_and_files()[0]
 
 

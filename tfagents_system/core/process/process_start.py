@@ -1,8 +1,8 @@
-"""Prepares each process before all else: user code sees nothing of how it was started.
+"""Prepares each process before all else, so that user code cannot tell how it was started.
 
-Python puts the script's folder, or with `-m` the current one, first on the path of modules. This
-package's modules (run, workers, environments) would then hide a user's modules of these names, and
-a user's (random, queue) those that this package imports.
+Python puts the script's folder, or with `-m` the current one, first on the module search path. This
+package's modules (run, workers, environments) would then hide a user's modules of the same names,
+and a user's modules (random, queue) would hide those that this package imports.
 """
 
 import io
@@ -15,7 +15,7 @@ PACKAGE = "tfagents_system"
 FOLDER = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))  # of the package
 # Programs start in the project's folder, which has no user modules, and then change to this one.
 WORKING_DIR_VARIABLE = "SERVICE_WORKING_DIR"
-# Where run_script.sh was called, which itself works in the project's folder.
+# Where run_script.sh was called; the script itself works in the project's folder.
 COMMAND_DIR_VARIABLE = "COMMAND_WORKING_DIR"
 ENTRY = "sac"  # the script that pip installs
 
@@ -24,7 +24,7 @@ _is_own = False
 
 
 def prepare() -> None:
-    """Cleans the path of modules, changes to the user's folder, and prepares messages.
+    """Cleans the module search path, changes to the user's folder, and prepares messages.
 
     The package calls it before it imports anything else.
     """
@@ -48,9 +48,9 @@ def prepare() -> None:
 def tolerate_warnings() -> None:
     """Shows the warnings that PYTHONWARNINGS or -W would turn into errors.
 
-    TF-Agents and other libraries give some when they are imported, which would then fail.
+    TF-Agents and other libraries warn when they are imported, and the import would then fail.
     """
-    import warnings  # now that the path of modules is clean
+    import warnings  # now that the module search path is clean
 
     for action, _, category, _, _ in list(warnings.filters):
         if action == "error":
@@ -58,14 +58,14 @@ def tolerate_warnings() -> None:
 
 
 def _print_any_text() -> None:
-    """Escapes characters that the terminal or log lacks, as Python itself does on sys.stderr."""
+    """Escapes characters that the terminal or log cannot show, as Python does on sys.stderr."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
 
 
 def launch_arguments(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the arguments of `subprocess` with which `python -m` of this package must start.
+    """Returns the `subprocess` arguments with which to start `python -m` of this package.
 
     It starts in the project's folder, because the current one may have another package of this
     name, and then changes back to the current one.
@@ -83,7 +83,7 @@ def launch_prefix() -> list[str]:
 
 
 def command_folder() -> str:
-    """Returns the folder in which the user gave the command: user code works there.
+    """Returns the folder from which the user gave the command: user code runs there.
 
     Removes the variable that may name it, so that user code and its processes do not inherit it.
     """
@@ -96,7 +96,7 @@ def is_own_process() -> bool:
 
 
 def is_package_folder(entry: str) -> bool:
-    """Returns whether an entry of the path of modules is this package's own folder."""
+    """Returns whether an entry of the module search path is this package's own folder."""
     return bool(entry) and os.path.realpath(entry) == FOLDER
 
 
@@ -112,11 +112,11 @@ def _is_started_as_own() -> bool:
 
 
 def _is_found() -> bool:
-    """Returns whether Python finds this package in other processes, which have the same path."""
+    """Returns whether other processes, with the same search path, will find this package."""
     for finder in sys.meta_path:
         try:
             if finder.find_spec(PACKAGE, None) is not None:
                 return True
-        except Exception:  # of a finder that another package has installed
+        except Exception:  # raised by another package's finder
             continue
     return False

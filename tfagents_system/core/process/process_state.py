@@ -167,7 +167,7 @@ def _umask() -> int:
         found = None
     if found:
         return int(found[1], 8)
-    umask = os.umask(0o077)  # only setting it returns it; 077 for files made meanwhile
+    umask = os.umask(0o077)  # can only be read by setting it; 077 protects files made meanwhile
     os.umask(umask)
     return umask
 

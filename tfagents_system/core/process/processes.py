@@ -1,8 +1,8 @@
-"""Handles processes that user code starts: they inherit nothing of ours, and are ended.
+"""Handles processes that user code starts: they inherit nothing of ours, and we end them.
 
 A process belongs to a program if it descends from it (the nearest ancestor that is a subreaper
 adopts orphans), or if its environment has the mark that each start of a program passes on. Only
-Linux tells; elsewhere nothing is found.
+Linux shows this; elsewhere no process is found.
 """
 
 import contextlib
@@ -44,9 +44,9 @@ def adopt_orphans() -> Callable[[], None]:
 
 
 def keep_descriptors() -> None:
-    """Prevents what this process starts from inheriting its locks, pipes and other descriptors.
+    """Keeps child processes from inheriting this process's locks, pipes and other descriptors.
 
-    Neither an executed program, by whatever means, nor a fork by Python has them.
+    That holds for every program that is executed, by whatever means, and for forks by Python.
     """
     inherited = []
     for number in _open_descriptors():
@@ -117,7 +117,7 @@ def leftovers() -> set[Process]:
 def end(
     find: Callable[[], set[Process]], grace_secs: float = GRACE_SECS, kill_secs: float = 5.0
 ) -> int:
-    """Terminates the processes that `find` returns, again and again, then kills them.
+    """Terminates the processes that `find` returns, repeatedly, then kills them.
 
     Blocks until none is left, at most `grace_secs` + `kill_secs`. Returns how many there were.
     """
@@ -129,7 +129,7 @@ def end(
             _signal(left, signal.SIGKILL)
         else:
             _signal(left - asked, signal.SIGTERM)
-            _signal(left - asked, signal.SIGCONT)  # of one that is stopped
+            _signal(left - asked, signal.SIGCONT)  # wakes a stopped one
         asked |= left
         time.sleep(POLL_SECS)
     return len(asked)
@@ -137,7 +137,7 @@ def end(
 
 @contextlib.contextmanager
 def leaving_none_behind() -> Iterator[None]:
-    """Ends processes that the block has left running, in any group, session or depth."""
+    """Ends processes that the block leaves running, in any group or session, at any depth."""
     before = descendants()
     undo = adopt_orphans()
     try:

@@ -1,8 +1,8 @@
-"""Finds and names user code, alike in every program and in the processes that it starts.
+"""Finds and names user modules in the same way in every program and in its child processes.
 
 A run executes copies of the params file and of the user's modules that it imports, so that a
 restarted program sees no half of an edit. Each copy has its original's module name and `__file__`,
-and the original's folder is first on the path of modules.
+and the original's folder is first on the module search path.
 """
 
 import dataclasses
@@ -123,7 +123,8 @@ def take_over(
     sys.argv = [params.file]  # user code must not see this program's flags
     told = {"params": dataclasses.asdict(params), "running": running and str(running.absolute())}
     os.environ[MODULES_VARIABLE] = json.dumps(told)
-    # multiprocessing imports the main module in a new process: not this program with TensorFlow.
+    # multiprocessing imports the main module in a new process: it must not be this program, which
+    # would import TensorFlow.
     sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec(CHILD, None)
 
 

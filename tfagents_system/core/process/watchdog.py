@@ -18,7 +18,7 @@ class Watchdog:
     """
 
     def __init__(self, timeout_secs: float, clock: Callable[[], float] = time.monotonic):
-        """Rests until the first `feed`; `timeout_secs` > 0 is met within a tenth."""
+        """Rests until the first `feed`; `timeout_secs` > 0 is kept to within a tenth."""
         self._timeout_secs = timeout_secs
         self._clock = clock
         self._fed_until = -float("inf")
@@ -29,14 +29,14 @@ class Watchdog:
         return self._fed_until > -float("inf")
 
     def feed(self, times: float = 1) -> None:
-        """Restarts the time; if the watchdog rested, for `times` as long as usual."""
+        """Restarts the timeout; if the watchdog rested, with `times` the usual timeout."""
         now = self._clock()
         if now >= self._fed_until:  # arming starts a thread, so not at every call
             faulthandler.dump_traceback_later(times * self._timeout_secs, exit=True, file=_STDERR)
             self._fed_until = now + 0.1 * self._timeout_secs
 
     def rest(self) -> None:
-        """Stops the time until the next `feed`."""
+        """Suspends the timeout until the next `feed`."""
         if self.is_fed:
             faulthandler.cancel_dump_traceback_later()
             self._fed_until = -float("inf")

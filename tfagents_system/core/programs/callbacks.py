@@ -55,12 +55,12 @@ class IterationEvent(Event):
 
 @dataclasses.dataclass(kw_only=True)
 class EvaluationEvent(Event):
-    """The last episode of an evaluation is complete; `train_step` is that of its policy."""
+    """The last episode of an evaluation is complete; `train_step` is its policy's."""
 
     returns: Sequence[float]  # of all episodes, in all programs
     mean_return: float
     success_rate: float | None
-    numbers: Mapping[str, float]  # those of `log_info`, means over the episodes
+    numbers: Mapping[str, float]  # the numbers of `log_info`, means over the episodes
     is_best: bool  # whether no evaluation of the run was better
 
 
@@ -79,7 +79,7 @@ class EndEvent(Event):
 
 
 class Callbacks:
-    """The callbacks of one program, and what became of them.
+    """The callbacks of one program, and the newest failure of one.
 
     A callback that raises is named in the log and the status, and is called again at the next
     event; training goes on.
@@ -129,7 +129,7 @@ class Callbacks:
 
     @OnlyReports("callbacks")
     def call(self, method: str, kind: type[Event], **facts: Any) -> None:
-        """Calls `method` of all callbacks that have it, each with an event of its own."""
+        """Calls `method` of all callbacks that have it, each with its own event."""
         for name, function in self._methods.get(method, ()):
             event = kind(program=self._program, exp_dir=self._paths.root, **copied(facts))
             try:

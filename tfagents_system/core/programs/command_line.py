@@ -4,10 +4,10 @@
 
 has the flags `--exp_dir` (required) and `--num_episodes`. A parameter before `/` is positional; in
 a function without such parameters, the first required flag may be, too: `eval logs/x`. A `bool` has
-the flags `--video` and `--novideo`; a `tuple` takes several values, or repetition. `--num-episodes`
-is `--num_episodes`. Keyword-only parameters are not part of the command line. `--help` prints the
-docstring of the function's module, which has a line `Example: COMMAND`, and the descriptions of the
-parameters in the function's section `Args`.
+the flags `--video` and `--novideo`; a `tuple` takes several values or repeated flags.
+`--num-episodes` is `--num_episodes`. Keyword-only parameters are not part of the command line.
+`--help` prints the docstring of the function's module, which has a line `Example: COMMAND`, and the
+descriptions of the parameters in the function's section `Args`.
 """
 
 import argparse
@@ -174,11 +174,11 @@ def with_arguments(function: Callable[..., Any], argv: Sequence[str]) -> partial
 def run_tool(function: Callable[..., int | None], argv: Sequence[str]) -> typing.NoReturn:
     """Calls `function` with the arguments of the command line `argv`, and exits.
 
-    The exit code is what it returns, 0 for None. A ConfigError, or a file that cannot be
-    read or written, becomes one line on standard error and exit code 78, a StorageError with 74,
-    what user code raised its traceback, one line and 1. A reader of the output that has seen
-    enough, as `head`, ends it without a word. Ctrl-C, SIGTERM and SIGHUP, unless they are ignored,
-    end it after its cleanup, with 128 plus their number.
+    The exit code is what it returns, 0 for None. A ConfigError, or a file that cannot be read or
+    written, becomes one line on standard error and exit code 78; a StorageError exits with 74. An
+    exception of user code becomes its traceback, one line and exit code 1. If the reader of the
+    output stops reading, like `head`, the tool ends silently. Ctrl-C, SIGTERM and SIGHUP, unless
+    they are ignored, end it after its cleanup, with 128 plus their number.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
@@ -227,7 +227,7 @@ def _checked(arguments: Sequence[str], parameters: Sequence[_Parameter]) -> list
     """Returns the arguments, with underscores in flags.
 
     Raises:
-      ConfigError: For an unknown flag: argparse would complain of the one that it should have been.
+      ConfigError: For an unknown flag; argparse would report the flag that is missing instead.
     """
     allowed = _flags(parameters)
     checked = []
@@ -273,7 +273,7 @@ def _parameters(function: Callable[..., Any]) -> list[_Parameter]:
 
 
 def _type(hint: Any) -> dict[str, Any]:
-    """Returns the fields of a _Parameter that its annotation decides."""
+    """Returns the fields of a _Parameter that its annotation determines."""
     rule, is_repeated = None, False
     if typing.get_origin(hint) is typing.Annotated:
         hint, rule = typing.get_args(hint)

@@ -75,7 +75,7 @@ def load_run(exp_dir: str) -> Run:
     for note in params.check(str(paths.params)):  # the launcher has not seen imported base classes
         print(f"Note: {note}", flush=True)
     curriculum = curriculum_of(params, env_config, paths.running_config)
-    for sampler in curriculum.custom_samplers():  # one of a later lesson would end the run then
+    for sampler in curriculum.custom_samplers():  # a wrong one would end the run at its lesson
         sampler.draw(np.random.default_rng(0))
     for note in curriculum.unreached(params.num_iter):
         print(f"Note: {paths.config}: {note}", flush=True)
@@ -156,7 +156,7 @@ def compile_params(path: pathlib.Path, file: str) -> types.CodeType:
     """Returns the code of the params file `path`, whose tracebacks name `file`.
 
     Raises:
-      ConfigError: If it is no Python.
+      ConfigError: If it is not valid Python.
     """
     try:
         return compile(path.read_bytes(), file, "exec", dont_inherit=True)
@@ -188,7 +188,7 @@ def _apply_gin_bindings(params: Params, bindings: Sequence[str]) -> None:
     declared = hyperparameters(type(params))
     try:
         bound = configurable()
-    except Exception as error:  # of a macro that nothing defines, or of what a reference calls
+    except Exception as error:  # an undefined macro, or raised by what a reference calls
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"gin bindings {list(bindings)}: {reason}") from error
     for name, value in bound.items():

@@ -1,6 +1,6 @@
 """Stands for the main module in processes that user code starts with multiprocessing.
 
-Their sys.path and sys.argv are those of the process that started them.
+They inherit sys.path and sys.argv from the process that started them.
 """
 
 from tfagents_system.core.process.user_modules import find, told_modules

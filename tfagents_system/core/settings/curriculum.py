@@ -88,7 +88,7 @@ class Curriculum:
         Args:
           iteration: When the episode begins.
           lessons: The lesson of each of `courses`, from 0; empty: the first ones.
-          seed: Of the episode; each parameter has its own numbers.
+          seed: Of the episode; each parameter draws its own numbers from it.
         """
         values = {name: ramp.value_at(iteration) for name, ramp in self.ramps.items()}
         state = {name: value for name, value in values.items() if value is not None}
@@ -103,13 +103,13 @@ class Curriculum:
         return state
 
     def custom_samplers(self) -> list[Custom]:
-        """Returns the custom samplers, also of later lessons: `sample_parameter` draws theirs."""
+        """Returns the custom samplers, also of later lessons; they call `sample_parameter`."""
         lessons = (lesson.value for course in self.courses.values() for lesson in course)
         samplers = (*self.samplers.values(), *lessons)
         return [sampler for sampler in samplers if isinstance(sampler, Custom)]
 
     def unreached(self, num_iter: int) -> list[str]:
-        """Returns a note for each ramp with iterations that training of `num_iter` never has."""
+        """Returns a note for each ramp with iterations beyond `num_iter`, which never happen."""
         return [
             f"curriculum.{name} changes at iteration {ramp.iterations[-1]}, which training does "
             f"not reach: num_iter is {num_iter}."

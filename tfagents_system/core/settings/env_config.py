@@ -31,7 +31,7 @@ def load_env_config(path: pathlib.Path) -> dict[str, Any]:
         `env_config.schema.json`; the message names file, key, value and what is allowed.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")  # also with the mark that Windows writes
+        text = path.read_text(encoding="utf-8-sig")  # allows the byte order mark that Windows adds
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{path}: cannot read the JSON config ({error}). Allowed is a JSON file such as "

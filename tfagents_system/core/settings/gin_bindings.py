@@ -39,13 +39,13 @@ class _AnyReference(config_parser.ParserDelegate):
 
 
 def parse_binding(text: str, where: str) -> Binding:
-    """Parses a binding; raises ConfigError, prefixed with `where`, if `text` is none."""
+    """Parses a binding; raises ConfigError, prefixed with `where`, if `text` is not one."""
     delegate = _AnyReference()
     try:
         statements = list(config_parser.ConfigParser(text, delegate))
     except Exception as error:  # of many types, from Python's tokenizer and from gin
         reason = str(error)
-        if "malformed node" in reason:  # of an expression's node, whose address it shows
+        if "malformed node" in reason:  # it shows the address of an expression's node
             reason = "the value is no literal of Python; texts are in quotes, as 'td3' is"
         raise ConfigError(f"{where}: {text!r} is not a gin binding: {reason}") from error
     if [type(statement) for statement in statements] != [config_parser.BindingStatement]:
@@ -59,10 +59,10 @@ def parse_binding(text: str, where: str) -> Binding:
 
 
 def last_of_each_name(texts: Iterable[str], where: str) -> list[str]:
-    """Returns the bindings that hold: of those of one name, the last one.
+    """Returns the bindings in force: the last one of each name.
 
     Raises:
-      ConfigError: If a text is no binding; prefixed with `where`.
+      ConfigError: If a text is not a binding; prefixed with `where`.
     """
     last: dict[str, str] = {}
     for text in texts:

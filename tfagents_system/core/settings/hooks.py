@@ -37,7 +37,7 @@ def check_hooks(params: Any, has_own_agent: bool, where: str) -> None:
 
     Args:
       params: The TrainParams.
-      has_own_agent: Whether its `agent_ctor` is its own, which alone calls the hooks of networks.
+      has_own_agent: Whether it overrides `agent_ctor`, which alone calls the hooks of networks.
       where: The params file, for messages.
     """
     for name in HOOKS:
@@ -51,7 +51,7 @@ def check_hooks(params: Any, has_own_agent: bool, where: str) -> None:
             )
         try:
             signature = inspect.signature(hook)
-        except ValueError:  # of a function that is not Python's
+        except ValueError:  # of a function not written in Python
             continue
         try:
             _check_signature(name, signature)
@@ -81,7 +81,7 @@ def _check_signature(name: str, signature: inspect.Signature) -> None:
 
 
 def call_hook(hook: Callable[..., Any], **known: Any) -> Any:
-    """Calls `hook` with those of `known` that it has as parameters, or all if it takes any.
+    """Calls `hook` with the arguments in `known` that it has as parameters, or all if it takes any.
 
     A required parameter that is not `known` gets its value from FALLBACKS.
 

@@ -66,7 +66,7 @@ def check_hyperparameter(
 
 
 def check_is_declared(declared: Collection[str], name: str, where: str) -> None:
-    """Raises ConfigError, with what it is or may be, if `name` is not a hyperparameter."""
+    """Raises ConfigError, with a hint at what is meant, if `name` is not a hyperparameter."""
     if name in declared:
         return
     elsewhere = {**_VARIABLES_HERE, **_HOOKS_HERE, **NAMES_ELSEWHERE}

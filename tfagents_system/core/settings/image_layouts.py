@@ -8,7 +8,7 @@ IMAGE_LAYOUTS_ALLOWED = f"None or a dict of {', '.join(LAYOUTS)} by names of arr
 
 
 def is_image_layouts(value: Any) -> bool:
-    """Returns whether `value` is None or has layouts by names of arrays."""
+    """Returns whether `value` is None or maps names of arrays to layouts."""
     return value is None or (
         isinstance(value, Mapping)
         and all(isinstance(name, str) and layout in LAYOUTS for name, layout in value.items())

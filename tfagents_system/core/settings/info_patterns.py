@@ -1,4 +1,4 @@
-"""The entries of `log_info`: which numbers of an environment's info are recorded, and how."""
+"""Parses the entries of `log_info`: the numbers of an info to record, and their statistic."""
 
 import fnmatch
 import re
@@ -12,7 +12,7 @@ LOG_INFO_ALLOWED = (
 
 
 class InfoPattern(NamedTuple):
-    """Selects keys of the info, and what is recorded of each over an episode."""
+    """Selects keys of the info, and the statistic of each over an episode."""
 
     keys: str  # a key, or a pattern with *, ? or [...]
     statistic: str

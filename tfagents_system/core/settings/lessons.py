@@ -45,10 +45,10 @@ class Lesson:
 class LessonState:
     """The current lesson of each parameter; lessons end by returns and by progress.
 
-    The mean is that of the newest returns since the last change of any lesson, as many as the
-    largest `min_lesson_length`. With each return, a smoothed mean becomes 0.25 of itself, at first
-    0, plus 0.75 of the mean. It goes on over lessons, so a lesson ends only if the mean itself is
-    above the threshold, too. Parameters change independently of each other.
+    The mean covers the newest returns since any lesson last changed, as many as the largest
+    `min_lesson_length`. The smoothed mean starts at 0; with each return it becomes 0.25 of itself
+    plus 0.75 of the mean. It carries over to the next lesson, so a lesson ends only if the mean
+    itself is above the threshold, too. Parameters change independently of each other.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LessonState:
         lessons: Mapping[str, int] | None = None,
         smoothed: Mapping[str, float] | None = None,
     ):
-        """Begins with the first lessons, or at those that are given by parameter, from 0."""
+        """Begins with the first lessons, or with those given by parameter, counted from 0."""
         self._courses = courses
         begun, before = lessons or {}, smoothed or {}
         self.lessons = {
@@ -140,7 +140,7 @@ def lessons_of(entry: Any, where: str, name: str, call: DrawCustom) -> tuple[Les
 
 def _check_order(lessons: Sequence[Lesson], where: str) -> None:
     """Raises ConfigError for a lesson that progress has ended before it begins."""
-    begun = 0.0  # share of the train steps at the earliest begin of the lesson
+    begun = 0.0  # share of the train steps when the lesson begins at the earliest
     for index, lesson in enumerate(lessons):
         end = lesson.until
         if end is None or end.measure != PROGRESS:

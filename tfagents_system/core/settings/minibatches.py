@@ -1,4 +1,4 @@
-"""The sources of a minibatch's samples, by the settings."""
+"""Computes how many samples of a minibatch each source provides."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ def paths_of_demonstrations(value: str | Sequence[str] | None) -> list[str]:
 
 
 def trains_offline(settings: "TrainingSettings") -> bool:
-    """Returns whether the demonstrations are all of each minibatch, and nothing is collected."""
+    """Returns whether each minibatch has only demonstrations, and nothing is collected."""
     return settings.demonstration_share == 1
 
 
@@ -45,7 +45,7 @@ def samples_by_source(settings: "TrainingSettings") -> dict[str, int]:
 def num_replay_samples(settings: "TrainingSettings") -> int:
     """Returns how many samples of a minibatch the replay buffer provides.
 
-    Of an offline run, as many as if it provided all: the layout of an item depends on it.
+    For an offline run, as many as if it provided all: the layout of an item depends on it.
     """
     return samples_by_source(settings).get(REPLAY, settings.train_batch_size)
 

@@ -58,7 +58,7 @@ SETTINGS_ELSEWHERE: Mapping[str, str] = {
     "num_env_runners": _WORKERS, "seed": "--seed, or the variable SAC_SEED",
     "evaluation_num_env_runners": "the variable SAC_EVAL_WORKERS",
 }  # fmt: skip
-# What a TrainParams may well have for its own use.
+# Names that a TrainParams may well have for its own use.
 NAMES_ELSEWHERE: Mapping[str, str] = {
     **SETTINGS_ELSEWHERE,
     "workers": _WORKERS, "env": _ENV, "env_id": _ENV, "env_name": _ENV, "env_fn": _ENV,

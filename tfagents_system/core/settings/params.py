@@ -7,7 +7,7 @@ from tfagents_system.core.settings.training_settings import TrainingSettings
 
 
 class Params(TrainingSettings):
-    """The hyperparameters and hooks that all rooms use.
+    """The hyperparameters and hooks that more than one package of the system uses.
 
     `train_params_base.TrainParamsBase` documents the hooks. They are user code, so they are called
     through `hooks.call_hook` and `hooks.call_method`.
@@ -26,7 +26,7 @@ class Params(TrainingSettings):
     agent_ctor: Callable[..., Any]
     reward_signals_ctor: Callable[..., Any]
 
-    # Hyperparameters of agents, declared in `agents`, that other rooms need, too.
+    # Hyperparameters of agents, declared in `agents`, that other packages need, too.
     discount: float
     reward_signals: Mapping[str, Mapping[str, Any]] | None
     behavioral_cloning: Mapping[str, Any] | None

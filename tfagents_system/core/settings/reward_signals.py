@@ -35,7 +35,7 @@ def _uses_terminal_states(default: bool) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class StreamSettings:
-    """The settings of every stream, and those of the environment's rewards."""
+    """The settings of every stream; the environment's rewards have no others."""
 
     strength: float = positive(1.0, "factor of its rewards")
     discount: float | None = declare(
@@ -87,8 +87,8 @@ SIGNALS: Mapping[str, type[StreamSettings]] = {
 def streams_of(settings: Params) -> dict[str, StreamSettings]:
     """Returns the settings of each stream of a TrainParams, by name and sorted by it.
 
-    Defaults are filled in. It is empty without `reward_signals`: then there is one value of the
-    environment's rewards.
+    Defaults are filled in. It is empty without `reward_signals`: then the critics have one value,
+    of the environment's rewards.
     """
     given = settings.reward_signals or {}
     streams = {name: SIGNALS[name](**given[name]) for name in sorted(given)}

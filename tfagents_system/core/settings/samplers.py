@@ -81,7 +81,7 @@ class MultiRange:
 
 @dataclasses.dataclass(frozen=True)
 class Custom:
-    """What `TrainParams.sample_parameter` returns."""
+    """Drawn by `TrainParams.sample_parameter`."""
 
     name: str  # of the parameter
     settings: Mapping[str, Any]  # the other keys of the entry

@@ -26,8 +26,8 @@ class StopCondition(NamedTuple):
     text: str
     quantity: str  # "return", "success", "time" or a number of `log_info`
     relation: str  # one of RELATIONS
-    bound: float  # of time in seconds
-    num_evaluations: int = 1  # in a row; of time without meaning
+    bound: float  # in seconds for "time"
+    num_evaluations: int = 1  # in a row; has no meaning for time
 
     def holds(self, value: float) -> bool:
         """Returns whether the condition holds for a value of the quantity."""
@@ -40,10 +40,10 @@ def is_stop_when(value: Any) -> bool:
 
 
 def parse_stop_when(text: str | None) -> list[StopCondition]:
-    """Returns the conditions of `stop_when`, one of which must hold; none for None.
+    """Returns the conditions of `stop_when`, any one of which suffices; none for None.
 
     Raises:
-      ValueError: If `text` is none of the allowed; the message tells which part, and why.
+      ValueError: If `text` is not allowed; the message tells which part, and why.
     """
     if text is None:
         return []

@@ -39,7 +39,7 @@ VARIABLES: Mapping[str, str] = {
 
 ENV_TIMEOUT_SECS = 600  # long enough for a slow robot or simulator; after that it is dead
 PLACEMENTS = ("local", "slurm", "ray")
-# What lies between newlines and semicolons that are in no string.
+# The text between newlines and semicolons, ignoring those inside strings.
 _BINDINGS = re.compile(r"""(?:'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|[^;\n])+""")
 
 
@@ -127,12 +127,12 @@ def env_timeout_secs(environ: Mapping[str, str]) -> int:
 
 
 def has_mlagents_tags(environ: Mapping[str, str]) -> bool:
-    """Returns whether programs write values also by the tags of ML-Agents."""
+    """Returns whether programs write values under the tags of ML-Agents, too."""
     return bool(_switch(environ, MLAGENTS_TAGS))
 
 
 def split_bindings(text: str) -> tuple[str, ...]:
-    """Splits `a = 1; b = 2` (or one a line) into its bindings."""
+    """Splits `a = 1; b = 2` (or one per line) into its bindings."""
     return tuple(part.strip() for part in _BINDINGS.findall(text) if part.strip())
 
 
@@ -155,7 +155,7 @@ def _check_lock_step(num_workers: int | None, placement: str, eval_workers: int)
 
 
 def _hint(name: str) -> str:
-    """Returns which variable is meant; the prefix, which all have, makes none alike."""
+    """Returns a hint at the variable that is meant; ignores the prefix, which all have."""
     own = [variable.removeprefix("SAC_") for variable in VARIABLES]
     nearest = nearest_name(name.removeprefix("SAC_").upper(), own)
     meant = f"Did you mean SAC_{nearest}?" if nearest else f"Allowed: {', '.join(VARIABLES)}."

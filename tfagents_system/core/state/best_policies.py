@@ -1,7 +1,7 @@
 """Keeps the policy with the best evaluation of a run in `policies/best`.
 
 Each folder there is a policy checkpoint with its `best.json`. Programs of several hosts may find a
-best policy at the same time: each adds its folder atomically, and removes those of worse policies.
+best policy at the same time: each adds its folder atomically, and removes worse policies' folders.
 So the best policy never disappears, and no lock is needed.
 """
 
@@ -32,7 +32,7 @@ class EvaluatedPolicy(NamedTuple):
 
 
 def best_policy(paths: ExperimentPaths) -> EvaluatedPolicy | None:
-    """Returns the best policy, of equals the earliest; None if no evaluation is complete yet."""
+    """Returns the best policy, the earliest of equals; None if no evaluation is complete yet."""
     found = sorted(_policies(paths), key=_rank)
     return found[-1] if found else None
 
@@ -40,7 +40,7 @@ def best_policy(paths: ExperimentPaths) -> EvaluatedPolicy | None:
 def add_best_policy(
     paths: ExperimentPaths, unfinished: pathlib.Path, policy: EvaluatedPolicy
 ) -> None:
-    """Makes `unfinished` the folder of `policy`, and removes those of worse policies."""
+    """Makes `unfinished` the folder of `policy`, and removes the folders of worse policies."""
     (unfinished / FACTS).write_text(json.dumps(policy.facts(), indent=2) + "\n")
     try:
         rename_durably(unfinished, policy.folder)

@@ -74,7 +74,7 @@ def bytes_of(folder: pathlib.Path) -> int:
 
 
 class SpaceGuard:
-    """Lets a program continue when something that it writes does not get onto the disk.
+    """Lets a program continue when the disk refuses something that it writes.
 
         guard = SpaceGuard("policy", folder)
         with guard:

@@ -1,8 +1,9 @@
 """Decides which program sums up an evaluation: the first that finds it complete.
 
-Each is claimed by a file of its train step in `checkpoints/evaluations/`, which only one program of
-any host can make. So an evaluation is told once, also if two workers record its last episodes at
-the same time, or if episodes are repeated because the replay server has lost their tickets.
+A program claims an evaluation by making a file, named by the train step, in
+`checkpoints/evaluations/`; only one program on any host can make it. So an evaluation is reported
+once, even if two workers record its last episodes at the same time, or if episodes are repeated
+because the replay server has lost their tickets.
 """
 
 from tfagents_system.core.state.files import make_folder_durably
@@ -17,7 +18,7 @@ def claim_evaluation(paths: ExperimentPaths, train_step: int) -> bool:
     make_folder_durably(folder)
     own = folder / f"{train_step:010d}"
     try:
-        own.touch(exist_ok=False)  # one of two at once fails, also on NFS
+        own.touch(exist_ok=False)  # of two at once, one fails, even on NFS
     except FileExistsError:
         return False
     for old in sorted(folder.glob("[0-9]*"))[:-MOST_KEPT]:

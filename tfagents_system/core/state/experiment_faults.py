@@ -1,4 +1,4 @@
-"""Tells what is wrong with the folder of an experiment, for commands that show many of them."""
+"""Finds what is wrong with an experiment's folder, for commands that show many experiments."""
 
 import os
 import pathlib
@@ -9,9 +9,9 @@ from tfagents_system.core.state.provenance import read_provenance
 
 
 def fault_of(folder: pathlib.Path) -> str | None:
-    """Returns why an experiment's folder cannot be read, or lacks what makes it one, as text.
+    """Returns why an experiment's folder cannot be read or is incomplete, as text.
 
-    None for a sound one, and for a folder that has nothing of an experiment.
+    None for a sound folder, and for one that has nothing of an experiment.
     """
     try:
         names = set(os.listdir(folder))

@@ -1,7 +1,7 @@
-"""Locks files (flock), so that the kernel frees the lock when its holder ends.
+"""Locks files with flock, so that the kernel frees a lock when its holder ends.
 
 Whoever can open a file can lock it, so only its user can open a lock's file. A program that only
-asks takes no lock, because another one that starts at that moment would fail.
+queries a lock does not take it, because another one that starts at that moment would fail.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _ALL_PROCESSES = "pid:[4026531836]"  # linux/proc_ns.h: PROC_PID_INIT_INO
 
 
 def open_lock(path: pathlib.Path) -> int:
-    """Opens a lock's file, which is made if missing; the descriptor is not inherited.
+    """Opens a lock's file, made if missing; child processes do not inherit the descriptor.
 
     In earlier versions other users could open the file and hold the lock for ever. Such a file is
     replaced, unless a process of this user, or a run on another host, may have it open.
@@ -41,7 +41,7 @@ def open_lock(path: pathlib.Path) -> int:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Takes the lock if it is free; returns whether it did."""
+    """Takes the lock if it is free; returns whether it was."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -62,8 +62,8 @@ def is_locked(path: pathlib.Path) -> bool:
         held = re.compile(_HELD.format(**_kernel_name(file)))
         if held.search(_read("/proc/locks")):
             return True
-        # There the kernel leaves out locks of processes that have ended or that this container
-        # does not see; here it does not.
+        # /proc/locks leaves out locks whose processes have ended or are hidden from this container;
+        # fdinfo does not.
         return os.readlink("/proc/self/ns/pid") != _ALL_PROCESSES and any(
             held.search(_read(f"/proc/{pid}/fdinfo/{number}")) for pid, number in _opened(path)
         )

@@ -1,8 +1,8 @@
 """Writes files and folders atomically.
 
-A file written *atomically* is complete for every reader, also after a kill. A file written
+A file written *atomically* is complete for every reader, even after a kill. A file written
 *durably* also survives a power failure: a rename alone may reach the disk before the content does.
-Files that a resume needs are written durably, files that only report are not.
+Files that a resume needs are written durably; files that only report are not.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ def write_json_atomically(path: pathlib.Path, value: Any, mode: int = 0o666) -> 
 
 
 def write_bytes_durably(path: pathlib.Path, content: bytes, mode: int = 0o666) -> None:
-    """Writes as `write_bytes_atomically`, and returns when the content is safe on the disk."""
+    """Like `write_bytes_atomically`, but returns once the content is safe on the disk."""
     _write_and_rename(path, content, mode, rename_durably)
 
 
@@ -104,7 +104,7 @@ def sync(path: str | os.PathLike[str]) -> None:
 
 
 def append_whole(path: pathlib.Path, content: bytes) -> None:
-    """Appends `content` to `path`, which is made if missing; on an error, it stays as it was.
+    """Appends `content` to `path`, made if missing; on an error, the file stays as it was.
 
     Only one process at a time may append.
     """

@@ -1,7 +1,7 @@
 """Checkpoint generations on disk: lists them, picks the one to resume from, deletes old ones.
 
 An older core may be frozen anywhere in here and wake up after a later one (incarnation.py) has
-published. So the newest generation is the newest of the latest core. Before a core deletes a
+published. So the newest generation is the newest one of the latest core. Before a core deletes a
 generation, it renames it and checks again: one made by a later core is put back. Readers of the
 newest generation also put it back, in case the older core was killed meanwhile.
 """
@@ -47,7 +47,7 @@ __all__ = [
 REPLAY_FOLDER = "replay"
 NUM_KEPT = 2
 # Prefix of names that `clear_unfinished` may remove. The number of the core that uses it follows
-# (not in earlier versions), then what it is.
+# (not in earlier versions), then its purpose.
 _TEMPORARY = ".tmp-"
 _REPLACED, _DROPPED = "replaced", "dropped"
 _OWNED = re.compile(rf"{re.escape(_TEMPORARY)}([0-9]+)-.+")
@@ -68,7 +68,7 @@ def generations(root: pathlib.Path) -> list[pathlib.Path]:
     """Returns all generations, intact or damaged, newest first.
 
     Raises:
-      ConfigError: If `root` cannot be read: it may hold generations.
+      ConfigError: If `root` cannot be read, because it may hold generations.
       OSError: If the disk does not answer; see core/state/patience.py.
     """
     return [path for path, _ in _found(root)]
@@ -173,8 +173,7 @@ def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
     """Returns the newest generation whose files all match its manifest; None if there is none yet.
 
     Raises:
-      ConfigError: If every generation is damaged: starting empty would silently throw the run
-        away.
+      ConfigError: If every generation is damaged: starting empty would silently discard the run.
       StorageError: If the disk does not answer for a while.
     """
     return patiently(lambda: _newest_intact(root), f"The folder of the checkpoints, {root},")
@@ -183,7 +182,7 @@ def newest_intact_generation(root: pathlib.Path) -> pathlib.Path | None:
 def read_manifests(root: pathlib.Path) -> list[dict[str, Any]]:
     """Returns the manifests of the undamaged generations, newest first.
 
-    The listed files are not verified: this only tells what has been saved.
+    The listed files are not verified: this only shows what has been saved.
 
     Raises:
       OSError: If the disk does not answer: the newest one might be missing among the others.
@@ -217,7 +216,7 @@ def _superfluous(root: pathlib.Path, new: pathlib.Path, fence: Fence) -> list[pa
         path for path, manifest in _found(root)
         if path != new and (incarnation_in(manifest) or 0) <= fence.number
     ]  # fmt: skip
-    fence.check()  # so that a damaged one in the list is not of a later start
+    fence.check()  # so that no damaged one in the list belongs to a later start
     # A later generation is damaged if the run has gone back beyond it; it must not be kept in
     # place of an intact one.
     later = [path for path in others if int(path.name) > int(new.name)]
@@ -252,7 +251,7 @@ def _put_back(taken: pathlib.Path, path: pathlib.Path) -> None:
 
 
 def _is_taken_back(path: pathlib.Path) -> bool:
-    """Renames a generation back whose core was killed while it removed it.
+    """Renames a generation back if its core was killed while removing it.
 
     This applies if no successor has its name, or if a later core has made it. If the core lives
     and is just replacing it, its rename fails and the older state stays.

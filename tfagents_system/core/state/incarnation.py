@@ -1,6 +1,6 @@
 """Numbers a program's starts, so that an older process that is still alive ends itself.
 
-A cluster may take a living host for dead and start its programs elsewhere. Each start of the core
+A cluster may consider a living host dead and start its programs elsewhere. Each start of the core
 (replay server and learner) claims a number in `incarnations/`; each start of a worker claims one in
 `checkpoints/streams/`, which also numbers the items that it sends. The highest number of a program
 is valid; a process with a lower number changes nothing more and ends with EXIT_SUPERSEDED.
@@ -63,7 +63,7 @@ class Claims:
         """Claims a number for `program`, above all others in the folder and unique.
 
         The file is linked under its name, so that it is complete when it appears and a second
-        process fails, also on NFS. It is synced to the disk when this returns: after a power
+        process fails, even on NFS. It is synced to the disk when this returns: after a power
         failure, the number of items already sent must not be claimed again. On a full disk it is a
         symbolic link to the program's name, which takes no block.
         """
@@ -128,7 +128,7 @@ class Claims:
         if number not in self._programs:
             with contextlib.suppress(
                 OSError, ValueError, LookupError, TypeError
-            ):  # the next look tries again
+            ):  # the next check tries again
                 self._programs[number] = self.owner(number)["program"]
         return self._programs.get(number)
 
@@ -171,7 +171,7 @@ class Fence:
         return self._claims.newest(self._program, above=self.number) == self.number
 
     def look(self) -> None:
-        """Checks as `check`, but passes while the disk does not answer, as nothing changes then."""
+        """Like `check`, but passes while the disk does not answer, as nothing changes then."""
         try:
             self.check()
         except OSError as error:

@@ -35,7 +35,7 @@ class LivingPrograms:
         return bool(self.working())
 
     def working(self) -> list[str]:
-        """Returns the programs that work; at the first look, all that have ever reported.
+        """Returns the working programs; at the first call, all that have ever reported.
 
         An unreadable report counts as new: on a full disk it may be read while it is overwritten.
         """
@@ -44,7 +44,7 @@ class LivingPrograms:
         return [name for name in names if name != self._own_name and self._works(name)]
 
     def silent_secs(self, name: str) -> float:
-        """Returns for how long a program has had no new report; 0 at the first look."""
+        """Returns for how long a program has had no new report; 0 at the first call."""
         try:
             report = read_report(self._paths, name)
         except ReportError:

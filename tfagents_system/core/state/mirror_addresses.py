@@ -1,4 +1,4 @@
-"""Where the mirrors of an experiment can be seen: an internet address, a database or files."""
+"""Records where to view an experiment's mirrors: an internet address, a database or files."""
 
 import pathlib
 

@@ -269,7 +269,7 @@ def existing_experiment(exp_dir: pathlib.Path) -> ExperimentPaths:
     """Returns the paths of the experiment in the folder `exp_dir`.
 
     Raises:
-      ConfigError: If there is no such folder, or it is not that of an experiment.
+      ConfigError: If there is no such folder, or it is not an experiment's.
     """
     if not os.path.isdir(exp_dir):  # also handles names that no file can have
         others = [str(path) for path in exp_dir.parent.glob("*") if path.is_dir()]

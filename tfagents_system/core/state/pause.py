@@ -1,6 +1,6 @@
-"""The pause of an experiment, which lasts until somebody resumes it, also over its starts.
+"""The pause of an experiment, which lasts until somebody resumes it, even across restarts.
 
-People may be next to a robot, so what cannot be read counts as a pause of everything.
+People may be next to a robot, so an unreadable file counts as a pause of everything.
 """
 
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from tfagents_system.core.state.files import read_json, write_json_durably
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import Throttled
 
-COLLECTION, LEARNING = "collection", "learning"  # collection is all env steps, of evaluations, too
+COLLECTION, LEARNING = "collection", "learning"  # collection is all env steps, also of evaluations
 PARTS = (COLLECTION, LEARNING)
 LOOK_PERIOD_SECS = 0.2  # in the programs
 
@@ -25,7 +25,7 @@ def resume(paths: ExperimentPaths) -> None:
 
 
 def paused(paths: ExperimentPaths) -> tuple[str, ...]:
-    """Returns the paused ones of PARTS."""
+    """Returns those of PARTS that are paused."""
     try:
         parts = read_json(paths.pause)
     except (OSError, ValueError):

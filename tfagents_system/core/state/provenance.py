@@ -82,9 +82,9 @@ def original_of(params: pathlib.Path) -> pathlib.Path:
 
 
 class StartRecord:
-    """The record of one start of a run, which the learner makes the experiment's.
+    """The record of one start of a run, which becomes the experiment's once the learner accepts it.
 
-    Until then the experiment is as it was: a start that is refused changes nothing.
+    Until then the experiment's record stays as it was: a refused start changes nothing.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
 A program replaces `status/<program>.json` about once a second. The status line, the profile, the
 other workers and the tests read it, maybe on another host: `written_at` is by the clock of the
-program's host, so a reader judges whether the program lives by whether its report changes. A field
-that the status line shows by itself is one line here: see `counted`, `note` and `fact`.
+program's host, so a reader takes a program for alive while its report changes. A field that the
+status line shows by itself is one line here: see `counted`, `note` and `fact`.
 """
 
 import dataclasses
@@ -62,7 +62,7 @@ def note(shown: str = "{text}") -> Any:
 
 
 def fact(shown: str) -> Any:
-    """Returns a field like `note`, of what stays so for the run; the status says it once."""
+    """Returns a field like `note` for a fact that holds for the whole run; it is shown once."""
     return dataclasses.field(default=None, metadata={"fact": shown})
 
 
@@ -144,7 +144,7 @@ class ReplayReport(Report):
 
     transitions: int
     capacity: int
-    fill_target: int  # training begins with as many
+    fill_target: int  # training begins at this many
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,12 @@ LEARNER_TIMEOUT_SECS = 600.0  # to build its environment and agent
 
 @dataclasses.dataclass(frozen=True)
 class RunSpec:
-    """The facts on which all programs of a run must agree; none of a host, such as paths."""
+    """The facts on which all programs of a run must agree; no facts of a host, such as paths."""
 
     seed: int
     gin_bindings: list[str]
     horizon: int
-    settings: Mapping[str, Any]  # hyperparameters; not JSON: the type's name
+    settings: Mapping[str, Any]  # hyperparameters; the type's name for one that is not JSON
     observation: Mapping[str, str]  # such as "float32 [3]", by the leaf's path
     action: Mapping[str, str]
     item: Mapping[str, Any]  # layout and columns of an item of the replay buffer
@@ -113,7 +113,7 @@ def await_run_spec(path: pathlib.Path, stop: object) -> bool:
     """Waits until the learner has written the run's spec; returns False if `stop` becomes true.
 
     Raises:
-      TimeoutError: If the learner writes none for a long time.
+      TimeoutError: If the learner has not written one for a long time.
     """
     wait_until(
         lambda: path.exists() or stop, LEARNER_TIMEOUT_SECS,

@@ -23,7 +23,7 @@ from tfagents_system.core.waiting import Throttled
 
 MODULES = "modules"  # folder of the copies, by the modules' names
 TABLE = "modules.json"
-FINISHED_PERIOD_SECS = 2.0  # between readings of it by `finish_of`
+FINISHED_PERIOD_SECS = 2.0  # between checks by `finish_of`
 
 
 def begin_run(
@@ -56,7 +56,7 @@ def begin_run(
 def is_finished(paths: ExperimentPaths) -> bool:
     """Returns whether training has reached the end that the newest start has set.
 
-    A start that goes beyond an earlier end leaves its record alone until it is accepted.
+    A start that goes beyond an earlier end leaves the record of that end until it is accepted.
     """
     return paths.finished.exists() and not paths.extends.exists()
 

@@ -1,4 +1,4 @@
-"""Tells how much of the training so far is saved."""
+"""Compares the training so far with what is saved."""
 
 from tfagents_system.core.state.generations import generations
 from tfagents_system.core.state.paths import ExperimentPaths

@@ -47,7 +47,7 @@ class StatusReporter:
     def report(self, phase: Phase, make_fields: Callable[[], dict[str, Any]]) -> None:
         """Writes the phase and `make_fields()`, which is only called if a report is due.
 
-        It returns `phase_secs`, and the fields of this kind of report.
+        `make_fields` returns `phase_secs`, and the fields of this kind of report.
         """
         if self._clock() - self._reported_at >= self._period_secs:
             self._reported_at = self._clock()  # also for a failed attempt, because steps continue

@@ -35,8 +35,8 @@ class UnityAgents:
         steps = agents.step({id: action for id in steps.asking})
         agents.close()
 
-    An id is that of an episode: an agent that ends gets another one with its next first step, which
-    comes with the last one. Agents of other behaviors get zeros as actions.
+    An id belongs to an episode: an agent whose episode ends gets a new id with its next first step,
+    which comes together with the last one. Agents of other behaviors get zeros as actions.
     """
 
     are_over = False  # a simulator of Unity begins new episodes by itself
@@ -54,7 +54,7 @@ class UnityAgents:
           connection: To Unity.
           behavior: Name, with or without the part after "?"; None if there is only one.
           engine: Sent with the first reset.
-          parameters: Of the environment; sent then, too, because a scene may read them only once.
+          parameters: Of the environment; sent with it, too: a scene may read them only once.
 
         Raises:
           ConfigError: If there is no such behavior, or several and none is chosen, or a parameter
@@ -124,7 +124,7 @@ class UnityAgents:
         return output
 
     def _idle_inputs(self, behaviors: Iterable[str]) -> Any:
-        """Returns the message by which agents of `behaviors` stand still."""
+        """Returns the message that makes agents of `behaviors` stand still."""
         inputs = unity.Input(command=unity.STEP)
         for name in behaviors:
             inputs.actions[name].value.extend([self._idle[name]] * len(self._asking_ids(name)))
@@ -146,7 +146,7 @@ class UnityAgents:
         return output
 
     def _remember(self, output: Any) -> None:
-        for each in output.hello.behaviors:  # also such as appear later
+        for each in output.hello.behaviors:  # also those that appear later
             self._descriptions[each.name], self._idle[each.name] = each, idle_action(each)
         self._infos = dict(output.output.agents)
 

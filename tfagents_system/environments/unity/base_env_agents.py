@@ -31,7 +31,7 @@ class _Actions(NamedTuple):
 class BaseEnvAgents:
     """Resets and steps the agents of a behavior; see `agent_slots.Agents`.
 
-    Agents of other behaviors get no actions, which is zeros for ML-Agents.
+    Agents of other behaviors get no actions, which ML-Agents takes as zeros.
     """
 
     are_over = False  # a simulator of Unity begins new episodes by itself
@@ -82,7 +82,7 @@ class BaseEnvAgents:
         for row, agent in enumerate(map(int, ending.agent_id)):
             each = (agent, self._numbers[agent])
             self._numbers[agent] += 1
-            if each in self._begun:  # otherwise it has ended before it has asked
+            if each in self._begun:  # otherwise it has ended before it asked
                 self._begun.discard(each)
                 discount = CONTINUES if ending.interrupted[row] else ENDS
                 observation = self._observation(ending, row, None)
@@ -117,7 +117,7 @@ class BaseEnvAgents:
 
 
 def _reward(steps: Any, row: int) -> np.float32:
-    """Returns an agent's reward, with that of its group."""
+    """Returns an agent's reward plus its group's."""
     groups = getattr(steps, "group_reward", None)
     return np.float32(steps.reward[row] + (0 if groups is None else groups[row]))
 

@@ -1,4 +1,4 @@
-"""Behaviors of Unity: what their agents observe and do, from messages. Imports no TensorFlow."""
+"""Decodes Unity's behaviors: observations and actions in messages. Imports no TensorFlow."""
 
 import dataclasses
 import io
@@ -23,7 +23,7 @@ class Sensor(NamedTuple):
     shape: tuple[int, ...]  # images [H, W, C], whatever the package's layout
     dtype: str  # uint8 of compressed images, otherwise float32
     is_channels_first: bool  # on the wire
-    is_list: bool = False  # of entities, of which rows of zeros are absent
+    is_list: bool = False  # of entities; rows of zeros stand for absent ones
     is_goal: bool = False
 
 
@@ -32,7 +32,7 @@ class Agents(NamedTuple):
 
     ids: list[int]  # of this episode; the next one gets another
     observations: dict[str, NDArray[Any]]  # [n, ...] by leaf
-    rewards: NDArray[np.float32]  # [n], since the last decision, with those of the agent's group
+    rewards: NDArray[np.float32]  # [n], since the last decision, including the group's rewards
     are_interrupted: NDArray[np.bool_]  # [n], ended by a time limit
 
 
@@ -49,7 +49,7 @@ class Behavior:
     num_continuous: int
     branches: tuple[int, ...]  # the number of integers in each, at least 2
     sensors: tuple[Sensor, ...]
-    fixed_branches: tuple[int, ...] = ()  # places on the wire of those with 1 integer: always 0
+    fixed_branches: tuple[int, ...] = ()  # places on the wire of branches with 1 integer: always 0
 
     @classmethod
     def read(cls, description: Any, infos: Sequence[Any]) -> "Behavior":
@@ -75,7 +75,7 @@ class Behavior:
     def with_sizes(
         cls, name: str, num_continuous: int, sizes: Sequence[int], sensors: tuple[Sensor, ...]
     ) -> "Behavior":
-        """Returns the behavior of `sizes`, of all branches; one of 1 integer has nothing to choose.
+        """Returns the behavior for the `sizes` of all branches; a size of 1 leaves no choice.
 
         Raises:
           ConfigError: If it has no actions.
@@ -93,17 +93,17 @@ class Behavior:
     def from_json(cls, values: Any) -> "Behavior":
         """Returns the behavior of `to_json`."""
         sensors = (Sensor(**{**each, "shape": tuple(each["shape"])}) for each in values["sensors"])
-        fixed = tuple(values.get("fixed_branches", ()))  # configs of before have none
+        fixed = tuple(values.get("fixed_branches", ()))  # older configs have none
         branches = tuple(values["branches"])
         fields = {"branches": branches, "sensors": tuple(sensors), "fixed_branches": fixed}
         return cls(**{**values, **fields})
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the behavior as JSON has it."""
+        """Returns the behavior as a JSON value."""
         return {**vars(self), "sensors": [sensor._asdict() for sensor in self.sensors]}
 
     def idle_action(self, observation: Mapping[str, Any]) -> Any:
-        """Returns the action of an agent that stands still: zeros, or what is allowed first."""
+        """Returns the action of an agent that stands still: zeros, or first allowed integers."""
         continuous = np.zeros(self.num_continuous, np.float32)
         if not self.branches:
             return continuous
@@ -165,7 +165,7 @@ class Behavior:
         return every
 
     def _masks(self, infos: Sequence[Any]) -> NDArray[np.float32]:
-        """Returns 1 for each allowed integer; on the wire true is forbidden, and nothing is all."""
+        """Returns 1 for each allowed integer; on the wire, true forbids and no mask allows all."""
         sizes = self._with_fixed(self.branches, 1)
         forbidden = [list(info.forbidden) or [False] * sum(sizes) for info in infos]
         is_chosen = np.repeat(np.array(sizes) != 1, sizes)
@@ -173,7 +173,7 @@ class Behavior:
 
 
 def idle_action(description: Any) -> Any:
-    """Returns the message Action of zeros of a behavior's agent."""
+    """Returns the message Action with zeros for an agent of a behavior."""
     num_continuous, branches = _actions(description)
     return _action([0.0] * num_continuous, [0] * len(branches))
 
@@ -209,7 +209,7 @@ def make_sensor(
     name: str, shape: tuple[int, ...], dtype: str, properties: tuple[int, ...], kind: int
 ) -> Sensor:
     """Returns a sensor by its shape on the wire, the properties of its dimensions and its type."""
-    # Packages 3.0 and later send images as [C, H, W], where the first has no property.
+    # Packages 3.0 and later send images as [C, H, W], where the first dimension has no property.
     is_channels_first = len(shape) == 3 and properties[:1] == (unity.NO_PROPERTY,)
     if is_channels_first:
         shape = (*shape[1:], shape[0])
@@ -218,7 +218,7 @@ def make_sensor(
 
 
 def leaf_name(name: str, others: Sequence[Sensor]) -> str:
-    """Returns the name of the leaf for a sensor's name, other than those of `others`."""
+    """Returns a leaf name for a sensor's name, different from those of `others`."""
     leaf = "".join(c if c.isascii() and c.isalnum() else "_" for c in name) or "observation"
     is_taken = leaf in {ACTION_MASK, *(sensor.name for sensor in others)}
     return f"{leaf}_{len(others)}" if is_taken else leaf
@@ -242,7 +242,7 @@ def _decode(observation: Any, sensor: Sensor) -> NDArray[Any]:
 def _decode_images(observation: Any, num_channels: int) -> NDArray[np.uint8]:
     """Decodes concatenated PNGs of three channels each.
 
-    The mapping says to which channel each of theirs belongs; of several, the mean counts.
+    The mapping tells the channel to which each of theirs belongs; several are averaged.
     """
     data, begin = observation.compressed, 0
     parts = []

@@ -62,8 +62,8 @@ class Connection:
           timeout_secs: Longest time between two messages of Unity.
 
         Raises:
-          ConfigError: If there is no such executable, the port is taken, `arguments` is no sequence
-            of texts, or the build speaks another protocol.
+          ConfigError: If there is no such executable, the port is taken, `arguments` is not a
+            sequence of strings, or the build speaks another protocol.
           UnityError: If it ends or does not connect.
         """
         _check_arguments(arguments)
@@ -79,7 +79,7 @@ class Connection:
         self._server, self.port = self._listen(port)
         try:
             if executable:
-                # A group of its own, so that all of it can be ended.
+                # Its own process group, so that all of it can be ended.
                 self._process = subprocess.Popen(
                     [executable, "--mlagents-port", str(self.port), *arguments],
                     stdin=subprocess.DEVNULL,
@@ -153,7 +153,7 @@ class Connection:
         return server, bound
 
     def _serve(self, request: Any, context: Any) -> Any:
-        """Hands a request over and waits for its answer, in a thread of the server."""
+        """Hands over a request and waits for its answer, in a thread of the server."""
         self._requests.put(request)
         while not self._is_closed:
             try:
@@ -205,7 +205,7 @@ class _DaemonThreads(concurrent.futures.Executor):
         def run() -> None:
             try:
                 future.set_result(call(*args, **kwargs))
-            except BaseException as error:  # of the thread, so that the future's
+            except BaseException as error:  # an exception of the thread becomes the future's
                 future.set_exception(error)
 
         threading.Thread(target=run, daemon=True).start()
@@ -213,7 +213,7 @@ class _DaemonThreads(concurrent.futures.Executor):
 
 
 def _check_arguments(arguments: Any) -> None:
-    """Raises ConfigError if they are no sequence of texts; a text would be split into letters."""
+    """Raises ConfigError unless a sequence of strings; a string would be split into letters."""
     is_sequence = isinstance(arguments, Sequence) and not isinstance(arguments, str)
     if not is_sequence or not all(isinstance(each, str) for each in arguments):
         example = tuple(arguments.split()) if isinstance(arguments, str) else ("-nographics",)
@@ -224,7 +224,7 @@ def _check_arguments(arguments: Any) -> None:
 
 
 def _executable(build: str) -> str:
-    """Returns the path of a build's executable; of macOS's .app, the one inside."""
+    """Returns the path of a build's executable; for a macOS .app, the one inside."""
     path = pathlib.Path(build).absolute()
     if path.suffix == ".app":
         path = next((path / "Contents" / "MacOS").glob("*"), path)
@@ -239,10 +239,10 @@ def _executable(build: str) -> str:
 
 
 def _trainer_version(package: str) -> str:
-    """Returns the version of ML-Agents' trainer for which a package is made.
+    """Returns the version of ML-Agents' trainer that suits a package.
 
     Packages 1.0.8 and later of 1.0.x throw at trainers above 0.25, and then send nothing. All 1.x
-    support 0.20.0; later ones do not refuse any, and warn of those that are older than they are.
+    support 0.20.0; later packages refuse no trainer, but warn of trainers older than themselves.
     """
     return "0.20.0" if package.startswith("1.") else package
 

@@ -1,6 +1,6 @@
 """The messages of ML-Agents' protocol, API 1.5.0, built when this module is imported.
 
-On the wire a message has no name, and an enumeration is a number, so that names here are our own;
+On the wire a message has no name, and an enumeration is a number, so the names here are our own;
 the field numbers are the protocol's. The classes come from one text: no generated code is tied to
 a version of protobuf.
 """

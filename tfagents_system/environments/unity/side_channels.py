@@ -71,13 +71,13 @@ def engine_message(settings: EngineSettings) -> bytes:
 
 
 def parameter_messages(parameters: Any) -> bytes:
-    """Returns the messages that set parameters of the environment, which Unity holds as float.
+    """Returns the messages that set parameters of the environment, which Unity stores as float.
 
     Args:
       parameters: Values by name, as the user gives them.
 
     Raises:
-      ConfigError: If a name or a value has no place in them.
+      ConfigError: If a message cannot hold a name or a value.
     """
     if not isinstance(parameters, Mapping):
         raise ConfigError(
@@ -114,7 +114,7 @@ def messages(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yields id and contents of each message.
 
     Raises:
-      ValueError: If `data` end within a message.
+      ValueError: If `data` ends within a message.
     """
     begin = 0
     while begin < len(data):

@@ -16,7 +16,7 @@ from tfagents_system.core.errors import ConfigError
 
 PACKAGE = pathlib.Path(__file__).parents[2]  # this project's package
 STDLIB = {pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
-# Marks of a source that makes modules, or changes where they are found, when it is executed.
+# Marks of source code that, when executed, makes modules or changes where they are found.
 MAKES_MODULES = re.compile(r"\bsys\.(modules|path|meta_path|path_hooks)\b|\baddsitedir\b")
 
 
@@ -90,7 +90,7 @@ class ModuleFinder:
         return None if self.rivals(package) else _find(package, folders)
 
     def rivals(self, package: str) -> tuple[str, str] | None:
-        """Returns the places of a user's and an installed module of this name; None if not both."""
+        """Returns the files of a user's and an installed module of this name; None unless both."""
         own = self._own_for(package)
         beside = importlib.machinery.PathFinder.find_spec(package, own)
         installed = _find(package, sys.path)
@@ -105,7 +105,7 @@ class ModuleFinder:
         return _find(f"{package_name}.{name}", list(locations)) if locations else None
 
     def is_users(self, spec: importlib.machinery.ModuleSpec) -> bool:
-        """Returns whether the module is the user's: not Python's, installed, or this project's."""
+        """Returns whether the module is the user's: not Python's, not installed, not ours."""
         places = _places(spec)
         return (
             bool(places)

@@ -1,4 +1,4 @@
-"""Tells which locked packages the user has installed in other versions, which setup.sh keeps.
+"""Names the locked packages that the user has installed in other versions; setup.sh keeps those.
 
 Example: python -m tfagents_system.launch.checks.own_versions base.lock mujoco.lock
 Example: python -m tfagents_system.launch.checks.own_versions --installed base.lock mujoco.lock
@@ -31,11 +31,11 @@ MARKS = LOCKS.parent / ".venv"  # .lock-NAME is a copy of the installed NAME.loc
 
 
 def own_versions(pins: Mapping[str, str], installed_pins: Mapping[str, str]) -> dict[str, str]:
-    """Returns the installed version of each package that differs by the choice of the user.
+    """Returns the installed version of each package for which the user chose another version.
 
     Args:
       pins: Locked version by name, to be installed.
-      installed_pins: The same at the last installation; what it installed, the user did not choose.
+      installed_pins: The same at the last installation; the user did not choose these versions.
     """
     found = {name: versions(name) for name in pins}
     return {
@@ -59,7 +59,7 @@ def _pins(paths: Sequence[pathlib.Path]) -> dict[str, str]:
 
 
 def _conflicts(pins: Mapping[str, str], own: Mapping[str, str]) -> Iterator[str]:
-    """Yields a sentence on each need of the packages in `pins` that a version of `own` fails."""
+    """Yields a sentence on each need of the packages in `pins` that a version of `own` breaks."""
     for need in needs_of(list(pins)):
         if need.problem and need.name in own:
             yield (

@@ -24,7 +24,7 @@ from tfagents_system.core.programs.command_line import OneOf, run_tool
 LOCKS = PROJECT / "locks"
 LOCK_NAMES = sorted(path.name for path in LOCKS.glob("*.lock"))
 LOCKED_TOGETHER = ("tensorflow", "tf-agents", "dm-reverb")  # their versions must match
-# TF-Agents pins both without need: see override-dependencies in pyproject.toml.
+# TF-Agents pins both needlessly: see override-dependencies in pyproject.toml.
 NOT_HELD_TO = {("tf-agents", "typing-extensions"), ("tf-agents", "pygame")}
 NOT_MISSED = {"pygame"}  # only windows need it, and pygame-ce may take its place
 
@@ -33,7 +33,7 @@ def check_packages(locks: Sequence[pathlib.Path] = (LOCKS / "base.lock",)) -> No
     """Raises a ConfigError that names each package that is missing or breaks TensorFlow.
 
     Other versions than the locked ones are allowed if TensorFlow, TF-Agents and Reverb declare that
-    they work with them; of these three, only the locked versions. If pip has installed this
+    they work with them; these three must have the locked versions. If pip has installed this
     project, there are no lock files: then its declared dependencies must be installed.
     """
     locks = [path for path in locks if path.exists()]
@@ -87,7 +87,7 @@ class Need:
 
 
 def needs_of(dependents: Sequence[str]) -> Iterator[Need]:
-    """Yields what the installed ones of the packages `dependents` declare to need, and do need."""
+    """Yields the needs that the installed ones of the packages `dependents` declare and have."""
     for dependent in dependents:
         of_dependent = distributions(dependent)
         for text in (of_dependent[0].requires or ()) if of_dependent else ():

@@ -117,7 +117,7 @@ def _check_has_effect(binding: Binding, bindings: Sequence[str], where: str) -> 
 def setting_of(bound: Mapping[str, Any], params: pathlib.Path, name: str) -> Any:
     """Returns the value of a hyperparameter that gin bindings or a checked params file set.
 
-    None if neither does, or by an expression, which only running it would tell.
+    None if neither does, or if the value is an expression, which would have to be run.
 
     Args:
       bound: The result of `check_gin_bindings`.

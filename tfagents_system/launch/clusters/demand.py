@@ -8,7 +8,7 @@ from tfagents_system.core.settings.variables import AUTO, Settings
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """Numbers in place of `auto`: the hosts of the shares are not known yet."""
+    """The settings with numbers in place of `auto`: the hosts of the shares are not known yet."""
 
     num_workers: int
     workers_per_share: int

@@ -1,4 +1,4 @@
-"""The actor of a share: runs in Ray's workers, whose Python need not have this project's packages.
+"""The actor of a share. It runs in Ray's workers, whose Python may lack this project's packages.
 
 It starts and stops the share as SLURM's batch script does; daemontools supervises the programs.
 """
@@ -61,8 +61,8 @@ class ShareActor:
                 return EXIT_STOPPED
             if self._process is None:
                 with open(log, "ab") as output:
-                    # This thread waits for it: the kernel sends TERM already when the thread that
-                    # started it ends.
+                    # This thread waits for it, because the kernel sends TERM as soon as the thread
+                    # that started it ends.
                     self._process = subprocess.Popen(
                         ["setpriv", "--pdeathsig", "TERM", *command],
                         cwd=folder,

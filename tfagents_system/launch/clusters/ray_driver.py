@@ -1,4 +1,4 @@
-"""The driver of a run on Ray: places its actors, starts lost ones again, shows, stops, ends."""
+"""Drives a run on Ray: places its actors, restarts lost ones, shows the status, stops the run."""
 
 import contextlib
 import dataclasses
@@ -30,14 +30,14 @@ from tfagents_system.launch.show.status_line import status_line
 
 MAX_RESTARTS = 100  # restarts of an actor by Ray
 PROBE_SECS = 10.0
-# An actor that loses its driver or its Ray would kill its processes with -9. With this, they get
-# TERM, save, and remove their folder.
+# An actor that loses its driver or its Ray node would kill its processes with SIGKILL. With this,
+# they get SIGTERM, save, and remove their folder.
 GENTLE = {"RAY_kill_child_processes_on_worker_exit": "0"}
-# If the cluster has too few CPUs even when it is idle: an autoscaler may add nodes.
+# The wait if the cluster has too few CPUs even when it is idle: an autoscaler may add nodes.
 PLACEMENT_SECS = 600.0
 PERIOD_SECS = 1.0
 STATUS_PERIOD_SECS = 10.0
-# Time to end in order.
+# Time for an orderly end.
 COLLECTORS_SECS, CORE_SECS = stop_times.COLLECTORS_SECS, stop_times.STOP_SECS
 LAST_LINES = 20  # of the output of a failed share
 
@@ -161,7 +161,7 @@ class Driver:
                 name=self._name(planned),
                 num_cpus=planned.num_cpus,
                 max_restarts=MAX_RESTARTS,
-                max_concurrency=4,  # so that it can be asked and stopped while it runs
+                max_concurrency=4,  # so that it can be queried and stopped while it runs
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     self._group, placement_group_bundle_index=index
                 ),

@@ -6,7 +6,7 @@ The SAC_* variables say what to run; run_script.sh calls it if SAC_PLACEMENT is 
 
 Checks all input and makes or resumes the experiment's folder, as for a run on this machine. The
 jobs are slurm/core.sbatch and slurm/workers.sbatch; their variables and output are in
-logs/<exp>/slurm. Ends when SLURM has accepted the jobs; if it rejects one, with 78 and a message.
+logs/<exp>/slurm. Ends when SLURM has accepted the jobs, or with 78 and a message if it rejects one.
 """
 
 import os
@@ -104,7 +104,7 @@ def submit(settings: Settings, environ: Mapping[str, str]) -> None:
 
 
 def jobs_in_queue(paths: ExperimentPaths) -> list[str]:
-    """Returns the ids of a run's jobs, the core's first; none if that is not in the queue.
+    """Returns the ids of a run's jobs, the core's first; none if the core's is not in the queue.
 
     Raises:
       ConfigError: If SLURM does not answer.

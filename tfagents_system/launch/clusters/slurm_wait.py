@@ -20,7 +20,7 @@ from tfagents_system.core.state.running import is_finished
 from tfagents_system.launch.clusters import slurm_placement
 from tfagents_system.launch.clusters.slurm_placement import ask_slurm, jobs_in_queue, submitted_jobs
 
-POLL_SECS = 5.0  # squeue loads the controller, which serves all users
+POLL_SECS = 5.0  # each squeue call burdens the controller, which serves all users
 
 
 def wait() -> int:
@@ -53,7 +53,7 @@ def _await_jobs(paths: ExperimentPaths) -> None:
             if not jobs_in_queue(paths):
                 return
             is_answered = True
-        except ConfigError as error:  # its controller may be busy, or start again
+        except ConfigError as error:  # its controller may be busy or restarting
             if is_answered:
                 print(f"{error} Asking again every {POLL_SECS:g} s.", flush=True)
             is_answered = False

@@ -33,7 +33,7 @@ def read_finished(paths: ExperimentPaths) -> dict[str, Any]:
 def extended_by(extend: int, experiments: Sequence[ExperimentPaths]) -> int:
     """Returns the iterations that --extend asks for: `extend` more than the shortest has trained.
 
-    So a command for several seeds that was interrupted ends with equal ones.
+    So an interrupted command for several seeds, given again, trains them all equally long.
 
     Raises:
       ConfigError: If one is not finished.
@@ -48,7 +48,7 @@ def extended_by(extend: int, experiments: Sequence[ExperimentPaths]) -> int:
 
 
 def check_is_unfinished(paths: ExperimentPaths, bound: Mapping[str, Any]) -> str | None:
-    """Checks that training is not finished, or that `bound` asks for more of it.
+    """Checks that training is not finished, or that `bound` asks for more training.
 
     More is more iterations or, after an early end, another `stop_when`.
 

@@ -1,4 +1,4 @@
-"""The folder of an experiment: made atomically at its first start, resumed by later ones."""
+"""Makes the folder of an experiment atomically at its first start; later starts resume it."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ class Provenance:
 
     seed: int
     gin_bindings: tuple[str, ...]  # trained with; later ones override earlier ones
-    params_dir: str  # absolute folder of the original params file and importable modules
+    params_dir: str  # absolute folder of the original params file and its modules
     params_name: str | None  # of that file; None if the run did not record it
     started_at: tuple[str, ...]
     deterministic: bool  # in this start
@@ -161,7 +161,7 @@ def create(
             rename_durably(temporary, paths.root)
         except OSError:
             if paths.lock.exists():
-                take_lock(paths.lock)  # raises, with the run that has been faster
+                take_lock(paths.lock)  # raises, and names the run that was faster
             raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -172,7 +172,7 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
     """Returns the provenance of a run to resume.
 
     Raises:
-      ConfigError: If the folder is not that of an experiment.
+      ConfigError: If the folder is not an experiment's.
     """
     for path in (paths.config, paths.params, paths.provenance):
         if not path.is_file():
@@ -187,7 +187,7 @@ def read_saved(paths: ExperimentPaths) -> dict[str, Any]:
 
 
 def provenance_of_now(settings: Settings, saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a provenance with the user's bindings and params file of now.
+    """Returns a provenance with the user's current bindings and params file.
 
     The seed and the initial weights are kept.
     """
@@ -199,9 +199,9 @@ def provenance_of_now(settings: Settings, saved: Mapping[str, Any]) -> dict[str,
 
 
 def files_of_now(paths: ExperimentPaths, settings: Settings) -> tuple[pathlib.Path, pathlib.Path]:
-    """Returns the config and the params file that an experiment is to have, if it has not begun.
+    """Returns the config and the params file for an experiment that has not begun.
 
-    Those are the user's, or its own where they were edited there or the user's are missing.
+    Each is the user's file, or the experiment's own if that was edited or the user's is missing.
     """
 
     def file_of_now(given: pathlib.Path, own: pathlib.Path, copy: pathlib.Path) -> pathlib.Path:
@@ -215,7 +215,7 @@ def files_of_now(paths: ExperimentPaths, settings: Settings) -> tuple[pathlib.Pa
 
 
 def take_files(paths: ExperimentPaths, config: pathlib.Path, params: pathlib.Path) -> None:
-    """Copies the results of `files_of_now` into the experiment, and says which have changed."""
+    """Copies the results of `files_of_now` into the experiment, and prints which have changed."""
     for given, own in ((config, paths.config), (params, paths.params)):
         if given.read_bytes() != own.read_bytes():
             write_bytes_atomically(own, given.read_bytes())

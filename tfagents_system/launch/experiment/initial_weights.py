@@ -56,7 +56,7 @@ class InitialWeights:
           ConfigError: If the experiment is running and has just dropped the checkpoint.
           OSError: If a file cannot be read or written, as on a full disk.
         """
-        failures: list[OSError] = []  # which copytree would turn into text
+        failures: list[OSError] = []  # copytree would turn them into text
 
         def copy(source: str, target: str) -> str:
             try:
@@ -78,7 +78,7 @@ class InitialWeights:
 
 
 def may_name(text: str, checkpoint: str | None) -> bool:
-    """Returns whether `EXP[:CHECKPOINT]` can have been the name of `checkpoint` at some time."""
+    """Returns whether `EXP[:CHECKPOINT]` may have named `checkpoint` at some time."""
     if checkpoint is None:
         return False
     folder, name = _parts(text)

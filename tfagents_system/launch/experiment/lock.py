@@ -30,8 +30,8 @@ def take_lock(
     Args:
       lock: The lock's file.
       job: The cluster's job of this process. If the cluster has started it in place of the holder's
-        job, because it takes the holder's host for dead, this call takes over.
-      supersede: Called before the takeover: makes the holder, if it lives, end by itself.
+        job, because it considers the holder's host dead, this call takes over.
+      supersede: Called before the takeover; makes the holder, if it is alive, end by itself.
       timeout_secs: Time to wait for the lock in a takeover. After that it continues without the
         lock, which a hanging host keeps: fences prevent the holder from changing anything
         (core/state/incarnation.py).

@@ -1,4 +1,4 @@
-"""Tells whether a run trains offline, which then has no workers that collect."""
+"""Finds out whether a run trains offline, and so has no collecting workers."""
 
 import dataclasses
 
@@ -17,9 +17,9 @@ SHARE = "demonstration_share"  # 1 in an offline run
 
 
 def without_collection(settings: Settings) -> Settings:
-    """Returns `settings`, those of an offline run with no collecting worker but an evaluator.
+    """Returns `settings`; for an offline run, with an evaluator in place of collecting workers.
 
-    A run is offline by what it has been started with, or by `settings`, which come last.
+    A run is offline by the settings of its earlier starts or by `settings`, which take precedence.
 
     Raises:
       ConfigError: If the params file, the bindings or the experiment's folder cannot be read, or a

@@ -1,10 +1,10 @@
-"""Waits until workers and evaluators have ended, after the learner has.
+"""Waits for the workers and evaluators to end after the learner has ended.
 
 Example: python -m tfagents_system.launch.link.last_workers logs/pendulum   (train_script.sh does)
 
 They must receive the last policy and evaluate it, so train_script.sh keeps the replay server until
-then: as long as they evaluate or are paused, on any host, but not for silent ones. Prints whom it
-has given up.
+then: as long as they evaluate or are paused, on any host, but not for silent ones. Prints which
+programs it has given up.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ from tfagents_system.launch.show.status_line import ENDED, Snapshot
 
 TIMEOUT_SECS = 600.0  # while none evaluates or is paused
 SILENT_SECS = 20.0  # workers report each second, except during long env steps
-LONG_STEP_SECS = float(ENV_TIMEOUT_SECS)  # silence of one that evaluates, or has a service here
+LONG_STEP_SECS = float(ENV_TIMEOUT_SECS)  # allowed silence while evaluating, or with a service here
 PERIOD_SECS = 0.5
 AT_WORK = (Phase.EVALUATING, Phase.PAUSED)
 

@@ -1,4 +1,4 @@
-"""Finds out whether another host is reachable: tries addresses, reads open connections."""
+"""Finds out whether another host is reachable: tries addresses and inspects open connections."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ class Probe:
 def is_stalled(pid: int) -> bool:
     """Returns whether a connection of a process waits for an answer of the other host's kernel.
 
-    Such a connection has sent data again, or two keep-alive probes.
+    Such a connection has retransmitted data, or sent two keep-alive probes.
     """
     links, lines = [], []
     with contextlib.suppress(OSError):  # the process has just ended

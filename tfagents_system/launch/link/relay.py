@@ -33,9 +33,9 @@ MAX_QUICK_ENDS = 5  # ends of stunnel in a row, each within QUICK_SECS
 QUICK_SECS = 10.0
 ACTIVATED_FD = 3  # descriptor of an inherited socket (systemd's socket activation)
 # {side}: stunnel's side towards the other host. Keep-alive probes every five seconds declare a lost
-# peer dead within a minute, and end connections soon that the peer has closed during a cut.
-# local: Reverb takes a peer at 127.0.0.1 with its own process id for its own process, and the peer
-# crashes; process ids repeat between hosts.
+# peer dead within a minute, and soon end connections that the peer has closed during an outage.
+# local: Reverb mistakes a peer at 127.0.0.1 with its own process id for its own process, and the
+# peer crashes; process ids repeat between hosts.
 CONFIG = """\
 foreground = yes
 pid =
@@ -149,16 +149,16 @@ class Stunnel:
 class WayToCore:
     """Connects stunnel to the newest core, at an address that answers.
 
-    While none answers, as in a network failure, it tries again and again. Afterwards TCP would wait
-    for as long as the failure has lasted before it sends again, so stalled connections are closed
-    as soon as the core answers.
+    While none answers, as in a network failure, it keeps trying. Afterwards TCP would wait for as
+    long as the failure has lasted before it sends again, so stalled connections are closed as soon
+    as the core answers.
     """
 
     def __init__(self, folder: pathlib.Path, stunnel: Stunnel):
         """Knows no core yet; `folder` is stunnel's."""
         self._folder, self._stunnel = folder, stunnel
         self._link: Link | None = None
-        self._probe: Probe | None = None  # while an address is searched
+        self._probe: Probe | None = None  # while searching for an address
         self._num_stalled = 0  # checks in a row
 
     def follow(self, newest: Link | None) -> None:

@@ -1,10 +1,10 @@
-"""Ends what a share has started, however its train_script.sh has ended.
+"""Ends all processes that a share has started, however its train_script.sh has ended.
 
 Usage: python -m tfagents_system.launch.local.guardian SERVICES
 
 SIGTERM means that all services have ended: the processes left below train_script.sh, or with the
 mark of one of its programs, were started by user code. If train_script.sh is killed, the programs
-have got SIGTERM and save; a program that is still alive after its time limit (stop_times.sh),
+have received SIGTERM and save; a program that is still alive after its time limit (stop_times.sh),
 because user code blocks the signal, is killed with everything that it has started.
 """
 

@@ -1,4 +1,4 @@
-"""Checks what every program of a run needs of this host before the run begins.
+"""Checks that this host has what every program of a run needs, before the run begins.
 
 Later, such a failure would end each start of each program before restart_budget.py counts it.
 """

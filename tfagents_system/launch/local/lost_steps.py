@@ -1,4 +1,4 @@
-"""Reports what a killed learner had not saved.
+"""Reports the train steps that a killed learner had not saved.
 
 Example: python -m tfagents_system.launch.local.lost_steps logs/pendulum   (train_script.sh does)
 The exit code is 74 if train steps are lost; otherwise nothing is printed.

@@ -52,7 +52,7 @@ def check_has_package(tracker: str, environ: Mapping[str, str]) -> None:
 
 
 def services(settings: Settings, paths: ExperimentPaths) -> list[Service]:
-    """Returns the mirror programs; they get the CPU time that the run's programs leave."""
+    """Returns the mirror programs; they get the CPU time that the run's programs leave over."""
     found = []
     for tracker in wanted(settings):
         argv = ("nice", "-n", "19", sys.executable, "-m", "tfagents_system", "mirror",
@@ -75,5 +75,5 @@ def start(services: Sequence[Service], folder: pathlib.Path) -> None:
         command = ["setpriv", "--pdeathsig", "TERM", "setlock", "-n", str(service_dir / "lock"),
                    "pgrphack", *launch_prefix(), sys.executable, "-m", subreaper.MODULE,
                    "supervise", str(service_dir)]  # fmt: skip
-        process = subprocess.Popen(command, close_fds=False)  # they also hold the run's lock
+        process = subprocess.Popen(command, close_fds=False)  # so that they hold the run's lock
         (service_dir / "supervise.pid").write_text(f"{process.pid}\n")

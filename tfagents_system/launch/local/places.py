@@ -28,7 +28,7 @@ class Service:
     argv: tuple[str, ...]
     cpus: tuple[int, ...]
     env: Mapping[str, str]  # added to the launcher's environment
-    is_alone: bool = False  # in a private network; otherwise in that of the share
+    is_alone: bool = False  # in its own private network, not in the share's
 
 
 def place(
@@ -48,9 +48,9 @@ def place(
       address: Address of the replay server from this host, such as `localhost:PORT`.
       are_all_ours: Whether `available` belongs to this share alone. If not, as on Ray, which counts
         CPUs but assigns no ids, programs get their own CPUs only if they need all of them;
-        otherwise they share all, and the kernel divides.
-      num_cpus: How many of `available` may be used at once, by a container's quota; the kernel then
-        divides, too. None for all.
+        otherwise they share all, and the kernel schedules them.
+      num_cpus: How many of `available` may be used at once, by a container's quota; the kernel
+        schedules the programs then, too. None for all.
 
     Raises:
       ConfigError: If there are too few CPUs; the message shows the sum.
@@ -94,7 +94,7 @@ def in_incarnation(service: Service, incarnation: int) -> Service:
 def cpu_table(services: Sequence[Service]) -> str:
     """Returns the table of CPUs by kind of program, one line each."""
     lines = []
-    beside = ("relay", "mirror-")  # they take little time
+    beside = ("relay", "mirror-")  # these take little time
     programs = [service for service in services if not service.name.startswith(beside)]
     for _, group in itertools.groupby(programs, lambda service: service.name.partition("_")[0]):
         first, *others = group

@@ -105,7 +105,7 @@ def _resume(
     settings: Settings,
     bound: Mapping[str, Any],
     place: Callable[[], list[Service]],
-    is_users_command: bool,  # not a job's start, which is to run what was submitted
+    is_users_command: bool,  # else the start of a job, which must run what was submitted
 ) -> list[Service]:
     saved = experiment.read_saved(paths)
     has_begun = patiently(lambda: experiment.has_begun(paths), str(paths.checkpoints))

@@ -1,9 +1,9 @@
-"""Runs a command in a network namespace of its own, out of everyone else's reach.
+"""Runs a command in its own network namespace, out of everyone else's reach.
 
 Usage: python -m tfagents_system.launch.local.private_network COMMAND [ARGUMENT...]
 
 Reverb listens on every address of the machine and does not authenticate clients: on an open
-network, every user of the machine, and whoever reaches its ports, can read and change the replay
+network, every user of the machine, and anyone who reaches its ports, can read and change the replay
 buffer. The private network is a namespace of the Linux kernel with only a loopback interface.
 Users, files, process ids and signals are the same inside and outside.
 
@@ -81,7 +81,7 @@ def enter() -> None:
     except PermissionError:
         uid, gid = os.geteuid(), os.getegid()  # unknown in the new namespace until they are mapped
         _unshare(CLONE_NEWUSER | CLONE_NEWNET)
-        _write("/proc/self/setgroups", "deny")  # the kernel demands it; groups stay as they are
+        _write("/proc/self/setgroups", "deny")  # the kernel requires it; groups stay as they are
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -91,7 +91,7 @@ def enter() -> None:
 
 
 def _find_obstacle(exp_dir: pathlib.Path) -> str | None:
-    """Tries it in a separate process; returns the obstacle, None if there is none."""
+    """Tries `enter` in a separate process; returns the obstacle, None if there is none."""
     # In a user namespace, root has no special rights to others' files.
     test = ["test", "-x", str(pathlib.Path(__file__).with_name("train_script.sh"))]
     if os.access(exp_dir, os.W_OK):

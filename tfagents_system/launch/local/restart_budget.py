@@ -6,7 +6,7 @@ Every service's run script ends here, at the first start and after each end of t
 `exit_code`: 1 until core/programs takes over, then blank until the program ends by itself; a blank
 means that a signal killed it. Writes its process id, which will be the program's, to `pid`, appends
 each start to `starts`, and writes `failure` when it gives up. A full disk neither prevents a start
-nor counts as a failure. Processes that the ended program has started, such as simulators, are ended
+nor counts as a failure. Processes that the ended program has left, such as simulators, are ended
 here.
 
 These files, and the monotonic times in `starts`, are only valid on this host, whose supervise and
@@ -58,8 +58,8 @@ class RestartBudget:
     """Limits how often a program may fail right after its start."""
 
     max_quick_failures: float = 5  # in a row
-    kill_weight: float = 0.1  # of a failure: it is seldom the program's own fault
-    quick_secs: float = 60.0  # a run that lived as long counts as healthy
+    kill_weight: float = 0.1  # of a failure: a kill is seldom the program's own fault
+    quick_secs: float = 60.0  # a program that has lived this long counts as healthy
 
     def quick_failures(self, before: float, exit_code: int | None, lived_secs: float) -> float:
         """Number of quick failures in a row after one more end.
@@ -154,7 +154,7 @@ def _record_process(service: pathlib.Path) -> None:
     except OSError as error:
         if not is_disk_full(error):
             raise
-        (service / "pid").unlink(missing_ok=True)  # better unknown than an earlier one's
+        (service / "pid").unlink(missing_ok=True)  # better unknown than an earlier process's
 
 
 def _end_leftovers() -> None:

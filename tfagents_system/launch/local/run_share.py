@@ -224,7 +224,7 @@ def run_share(
     Raises:
       ConfigError: For wrong input.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):  # without a traceback or a half-made folder
+    for number in (signal.SIGINT, signal.SIGTERM):  # leave no traceback or half-made folder
         if signal.getsignal(number) != signal.SIG_IGN:  # in the background of a script
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
     if isinstance(sys.stdout, io.TextIOWrapper):

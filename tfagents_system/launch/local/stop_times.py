@@ -27,4 +27,4 @@ def secs_of(program: str) -> float:
         return WORKERS_SECS
     if program.startswith("learner"):
         return LEARNER_SECS
-    return LEARNER_SECS + REST_SECS  # which wait for the learner
+    return LEARNER_SECS + REST_SECS  # the others wait for the learner

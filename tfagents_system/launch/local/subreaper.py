@@ -3,7 +3,7 @@
 Usage: python -m tfagents_system.launch.local.subreaper COMMAND [ARGUMENT...]
 
 A process that user code starts may leave its program's session and group, drop its variables and
-outlive its parents. A supervise that is its subreaper still knows it as a process of the service.
+outlive its parents. A supervise that is its subreaper still finds it as a process of the service.
 """
 
 import os

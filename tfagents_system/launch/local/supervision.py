@@ -1,4 +1,4 @@
-"""Finds out whether programs of this host live, by named pipes and locks of this host.
+"""Finds out whether programs of this host are alive, by named pipes and locks of this host.
 
 Status and profile read nothing of a service folder except its `starts`.
 """
@@ -19,5 +19,5 @@ def is_supervised(service: pathlib.Path) -> bool:
 
 
 def is_alive(service: pathlib.Path) -> bool:
-    """Returns whether the service's supervise or program lives: either holds its lock."""
+    """Returns whether the service's supervise or program is alive: either holds its lock."""
     return is_locked(service / "lock")

@@ -1,4 +1,4 @@
-"""Chooses what of a line fits into a terminal, by what a person wants to see first. Pure."""
+"""Fits a line of parts into a terminal's width, keeping the most important ones. Pure."""
 
 import enum
 from collections.abc import Iterator, Sequence
@@ -7,11 +7,11 @@ from typing import NamedTuple
 from tfagents_system.core.display import printable
 
 SEPARATOR = " | "
-TROUBLE_CHARACTERS = 40  # of each trouble where there is no place for more
+TROUBLE_CHARACTERS = 40  # of each trouble if there is no room for more
 
 
 class Rank(enum.IntEnum):
-    """What a person wants to see of a run, first the most important."""
+    """The kinds of parts of a status line, the most important first."""
 
     TROUBLE = 0
     PROGRESS = 1

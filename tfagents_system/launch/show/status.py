@@ -95,11 +95,11 @@ class Watch:
         )
 
     def is_sure(self, snapshot: Snapshot) -> bool:
-        """Returns whether `snapshot` tells that the run lives, or not: no report is awaited."""
+        """Returns whether `snapshot` shows for sure if the run is alive: no report is awaited."""
         return not snapshot.is_running or self._has_news or is_locked(self._paths.lock)
 
     def has_ended(self, snapshot: Snapshot) -> bool:
-        """Returns whether a run without news has surely ended.
+        """Returns whether a run without news has certainly ended.
 
         It is finished, all its programs have reported their end (a start removes earlier reports),
         or their last reports are so old that no difference of clocks explains it.
@@ -116,10 +116,10 @@ class Watch:
         return bool(written) and time.time() - max(written) > LONG_AGO_SECS
 
     def news(self, snapshot: Snapshot) -> list[str]:
-        """Returns what is to be said once, unless an earlier call has returned it.
+        """Returns facts to show once, without those that an earlier call has returned.
 
-        That is what stays so for the whole run, and where it is mirrored, which a mirror knows once
-        it is connected.
+        These are facts that hold for the whole run, and where it is mirrored, which a mirror knows
+        once it is connected.
         """
         addresses = [f"mirrored to {address}" for address in mirror_addresses(self._paths)]
         news = [text for text in (*facts(snapshot), *addresses) if text not in self._told]
@@ -135,7 +135,7 @@ class Watch:
         return sorted(services.union(reporting_programs(self._paths)))
 
     def _is_running(self, reports: Iterable[Report | None]) -> bool:
-        """Returns whether the run lives: by its lock on this host, by new reports on others."""
+        """Returns whether the run is alive: by its lock on this host, by new reports on others."""
         lock = self._paths.lock
         if is_locked(lock):
             return True
@@ -151,8 +151,8 @@ class Watch:
 def settled(watches: Sequence[Watch]) -> list[Snapshot]:
     """Returns a snapshot of each experiment, which tells whether it is running.
 
-    If one may run on another host, only a new report can tell: waits for those of all runs at once,
-    for GONE_SECS at most since the watch was made.
+    Only a new report can tell whether a run is alive on another host: waits for the reports of all
+    runs at once, for GONE_SECS at most since the watch was made.
     """
     snapshots = [_first_look(watch) for watch in watches]
     while waiting := [k for k, watch in enumerate(watches) if not watch.is_sure(snapshots[k])]:
@@ -170,7 +170,7 @@ def _first_look(watch: Watch) -> Snapshot:
 
 
 def ending(paths: ExperimentPaths) -> str:
-    """Returns the status line of a run without a living program."""
+    """Returns the status line of a run that has ended."""
     if paths.finished.exists():
         folder = printable(paths.policies / "greedy_policy")
         return f"Training is finished{_early_end(paths)}. The policy is in {folder}."
@@ -194,7 +194,7 @@ def _early_end(paths: ExperimentPaths) -> str:
 
 
 def _way_on(paths: ExperimentPaths) -> str:
-    """Returns from where the next start resumes, and what it lacks, as text."""
+    """Returns where the next start resumes, and what it lacks, as text."""
     try:
         saved, trained = saved_and_trained(paths)
     except (ReportError, ConfigError, OSError):

@@ -64,7 +64,7 @@ class Snapshot:
 def status_line(snapshot: Snapshot, width: int | None = None) -> str:
     """Returns the line that describes `snapshot`; without rates if the run has ended.
 
-    It has at most `width` characters, of what a person wants to see first; None: all there is.
+    It has at most `width` characters, the most important parts first; None: no limit.
     """
     learner = snapshot.learner
     parts = [trouble(text) for text in _troubles(snapshot)]
@@ -87,7 +87,7 @@ def status_line(snapshot: Snapshot, width: int | None = None) -> str:
 
 
 def facts(snapshot: Snapshot) -> list[str]:
-    """Returns what stays so for the whole run, so that it is to be said once."""
+    """Returns the facts that hold for the whole run, which are to be shown once."""
     return [printable(text) for text in _texts(snapshot.reports.values(), "fact")]
 
 
@@ -152,7 +152,7 @@ def _training(snapshot: Snapshot, learner: LearnerReport) -> list[Part]:
 
 
 def _activity(learner: LearnerReport) -> str:
-    """Returns the phase; of compiling, during which all wait, also for how long it has lasted."""
+    """Returns the phase; for compiling, during which all wait, also how long it has lasted."""
     secs = learner.phase_secs.get(str(Phase.COMPILING), 0.0)
     lasts = f", {format_duration(secs)}" if learner.phase == Phase.COMPILING else ""
     return f"{learner.phase}{lasts}"
