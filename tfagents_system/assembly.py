@@ -78,7 +78,7 @@ class Assembly:
     def view_of(
         self, run: Run, arithmetic: str | None = None, demonstrations: str | None = None
     ) -> RunSpec:
-        """Returns this program's view of `run`; only the learner's has the last two facts."""
+        """Returns this program's view of `run`; only the learner passes the last two arguments."""
         specs = self.agent.time_step_spec.observation, self.agent.action_spec
         return view_of_run(run, *specs, self.codec, self.layout, arithmetic, demonstrations)
 

@@ -33,7 +33,7 @@ from tfagents_system.evaluation.saved_experiment import (
 from tfagents_system.launch.checks.params_check import UNREADABLE
 from tfagents_system.records.run_history import read_evaluations
 
-STOP_TIMEOUT_SECS = 240.0  # the most that a stop in order takes; see docs/operation.md
+STOP_TIMEOUT_SECS = 240.0  # longest duration of a clean stop; see docs/operation.md
 SHOWN_CHARACTERS = 3000  # of the output, in the message of a failure
 
 
@@ -51,7 +51,7 @@ class TrainingRun:
 
         Args:
           process: The leader of a session of its own.
-          folder: Of the experiment.
+          folder: The experiment's folder.
           output: File of the run's status lines and messages.
         """
         self.folder, self.output = folder, output
@@ -65,7 +65,7 @@ class TrainingRun:
     def wait(self, timeout_secs: float | None = None) -> bool:
         """Waits for the end; returns whether it has come within `timeout_secs`.
 
-        Ctrl-C, or the stop button of a notebook, stops the run in order.
+        Ctrl-C, or the stop button of a notebook, stops the run cleanly.
 
         Raises:
           ConfigError: If the settings or the environment are wrong.
@@ -85,7 +85,7 @@ class TrainingRun:
         """Stops the run, which saves; the same `train` resumes it. Blocks until it has ended.
 
         Raises:
-          TrainingError: If it does not end within 240 s, or not in order.
+          TrainingError: If it does not end cleanly within 240 s.
         """
         if self.is_running:
             self._process.terminate()
@@ -99,7 +99,7 @@ class TrainingRun:
 
     def _check(self) -> None:
         code = self._process.returncode
-        if code in (EXIT_FINISHED, EXIT_STOPPED, -signal.SIGTERM):  # the last before it has begun
+        if code in (EXIT_FINISHED, EXIT_STOPPED, -signal.SIGTERM):  # SIGTERM before it has begun
             return
         end = self.output.read_text(errors="replace")[-SHOWN_CHARACTERS:].strip()
         if code == EXIT_CONFIG:
@@ -118,14 +118,14 @@ def train(
     workers: int | None = None,
     **settings: Any,
 ) -> TrainingRun:
-    """Starts `sac train --env` as programs of their own, and returns at once.
+    """Starts `sac train --env` in separate processes, and returns at once.
 
     It writes or reuses the project's files in the current folder; the experiment is in `logs/`.
-    The run stops when the calling thread ends: call it from the main thread. What else is wrong
-    with the input is raised by `wait`.
+    The run stops when the calling thread ends: call it from the main thread. `wait` raises all
+    other errors in the input.
 
     Args:
-      env: Such as "Pendulum-v1"; see `sac train --help`.
+      env: For example "Pendulum-v1"; see `sac train --help`.
       name: Name of the experiment. Default: from the environment.
       seed: Seed of everything random.
       env_kwargs: Arguments of the environment's constructor, Python literals.
@@ -135,7 +135,7 @@ def train(
       **settings: Hyperparameters, such as num_iter=50.
 
     Raises:
-      ConfigError: If an argument has no text, which programs of their own could read.
+      ConfigError: If an argument cannot be passed as text to the separate processes.
     """
     if not isinstance(env, str):
         raise ConfigError(
@@ -167,7 +167,7 @@ def train(
 
 
 def _assignments(what: str, values: Mapping[str, Any]) -> list[str]:
-    """Returns NAME=VALUE for each; raises ConfigError for a value that no literal has."""
+    """Returns NAME=VALUE for each; raises ConfigError for a value without a literal."""
     texts = []
     for name, value in values.items():
         text = literal(value)
@@ -189,8 +189,8 @@ def _shown(value: Any) -> str:
 class Policy:
     """A trained policy's greedy actions.
 
-    `policy(observation)` returns the action, both as the environment has them, and `reset` begins
-    an episode, which only policies with a memory need.
+    `policy(observation)` returns the action, both as the environment has them. `reset` begins an
+    episode; only policies with a memory need it.
     """
 
     def __init__(self, acting_policy: Any, observation_spec: Any):
@@ -225,8 +225,8 @@ def load_policy(folder: str | os.PathLike[str], checkpoint: str | None = None) -
     """Loads the policy of an experiment, also during training. Takes seconds.
 
     Args:
-      folder: Of the experiment, such as logs/pendulum.
-      checkpoint: Such as policy_checkpoint_0000500000, or best. Default: the newest.
+      folder: The experiment's folder, such as logs/pendulum.
+      checkpoint: For example policy_checkpoint_0000500000, or best. Default: the newest.
 
     Raises:
       ConfigError: If there is no such policy, or it cannot be loaded.
@@ -246,7 +246,7 @@ def _load(paths: ExperimentPaths, checkpoint: pathlib.Path, env_config: dict[str
     from tfagents_system.evaluation import evaluator
 
     params = load_saved_params(paths, None, env_config)
-    # The environment's seed is no affair of the caller's generators.
+    # The environment's seed must not change the caller's generators.
     with naming_missing_packages(paths), kept_generators(None):
         environment = evaluator.make_eval_environment(params, seed=0)
     with closed_at_end(environment):
@@ -262,7 +262,7 @@ class Experiment:
         """Takes the folder, such as logs/pendulum.
 
         Raises:
-          ConfigError: If it is no experiment.
+          ConfigError: If it is not an experiment.
         """
         self.paths: ExperimentPaths = existing_experiment(pathlib.Path(folder))
 

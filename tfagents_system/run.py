@@ -4,7 +4,7 @@ Example: python tfagents_system/run.py --exp_dir logs/pendulum
 Example: sac eval logs/pendulum
 Reads config.json, params.py and policies/ in the experiment's folder, also during training. Writes
 videos/<checkpoint>/episode_<k>.mp4 and episodes.csv there, and with --beside videos/side_by_side/.
-Its first episode replaces what an earlier evaluation of this checkpoint has left there.
+Its first episode replaces what an earlier evaluation of this checkpoint left there.
 The bar at the bottom of a video shows the env steps up to the horizon. Needs no replay server, and
 a display only for --view.
 """

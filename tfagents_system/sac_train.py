@@ -84,7 +84,7 @@ class Training:
         self.records = LearnerRecords(
             run, self._train_step, self._checkpointer.record, data.offline
         )
-        if self.train_step:  # else the random numbers of the run's first steps would come again
+        if self.train_step:  # else the random numbers of the run's first steps would repeat
             seed = derive_seed(run.seed, SeedPurpose.LEARNER, env_step=self.train_step)
             seed_global_generators(functools.partial(derive_seed, seed))
         variables = agent.collect_policy.variables()

@@ -55,7 +55,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def env_ctor(
         self, *args: Any, seed: int | None = None, **kwargs: Any
     ) -> py_environment.PyEnvironment:
-        """Returns a new environment; one of gym or gymnasium gets its adapter, and the seed.
+        """Returns a new environment; a gym or gymnasium one gets its adapter, and the seed.
 
         Every program calls it with the arguments of `collect_env_args_kwargs` or
         `eval_env_args_kwargs` and with its own seed; `run.py` passes its flag `--seed`. A time
@@ -84,13 +84,13 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def actor_ctor(self, obs_spec: Nest, action_spec: Nest) -> network.Network:
         """Returns the policy network: observation -> (distribution over actions, state).
 
-        It must stay within the bounds of the actions. That of integers is a TF-Agents Categorical,
-        or the Categoricals of `action_head(action_spec).categoricals(logits)`.
+        It must stay within the bounds of the actions. For integers it returns a TF-Agents
+        Categorical, or the Categoricals of `action_head(action_spec).categoricals(logits)`.
 
         For TD3 and DDPG: observation -> (action, state). With `share_summarizer` or images,
         `obs_spec` is the spec of the summarizer's features, a dict with goals if there are any, as
-        for `critic_ctor`. A mask of actions is no part of it, and the leaves in
-        `critic_observations` are only of `critic_ctor`'s.
+        for `critic_ctor`. It has no mask of actions, and the leaves in `critic_observations` are
+        only in that of `critic_ctor`.
         """
         make_actor = ALGORITHMS[self.algorithm].implementation().make_actor
         return make_actor(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -101,7 +101,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         For TQC: -> (`tqc_quantiles` quantiles [B, n], state). For CrossQ and XQC, a
         NormalizingCriticNetwork. With `reward_signals`: -> (a dict of Q of each signal, state). If
         the action has integers, Q is [B, N], of all integers of all choices, one choice after the
-        other; they are no input that matters.
+        other; as inputs, integers do not matter.
         """
         make_critic = ALGORITHMS[self.algorithm].implementation().make_critic
         return make_critic(self, self._own_summarizer(obs_spec), obs_spec, action_spec)
@@ -151,9 +151,9 @@ class TrainParamsBase(AgentParams, abc.ABC):
 
         Its `train` receives a `trajectory.Transition` with leaves [B, ...], or [B, T, ...] if
         `recurrent`, and must increment `train_step`. Episodes shorter than a sequence are left out,
-        unless the agent has an attribute `masks_padding` = True, as ours have: then they are
+        unless the agent has an attribute `masks_padding` = True, as built-in ones do: then they are
         padded, and the agent must ignore transitions whose `time_step.step_type` is LAST. With
-        `n_step_returns`, set `discount` to the agent's gamma: rewards are summed by it.
+        `n_step_returns`, set `discount` to the agent's gamma: rewards are summed with it.
         """
         check_actions(self, action_spec)
         check_goal_conditioning(self, obs_spec)
@@ -183,7 +183,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def reward_signals_ctor(self, obs_spec: Nest, action_spec: Nest) -> list[RewardSignal]:
         """Returns signals that are trained along with the agent and add to its reward.
 
-        The default is none. A signal is a tf.Module like the RewardSignal of `rewards/signals.py`.
+        The default is none. A signal is a tf.Module, and a RewardSignal of `rewards/signals.py`.
         In each train step, its reward, times its strength, is added to the environment's; the
         replay buffer keeps the environment's. Needs `n_step_returns` = 1. The signals of the
         setting `reward_signals` have values of their own instead.
@@ -201,7 +201,7 @@ class TrainParamsBase(AgentParams, abc.ABC):
         return []
 
     def eval_observers_ctor(self, **kwargs: Any) -> list[Callable[[trajectory.Trajectory], Any]]:
-        """Returns observers, called in a worker with each env step of an evaluation; see above."""
+        """Returns observers, called in a worker with each env step of an evaluation; as above."""
         return []
 
     def sample_parameter(
@@ -210,8 +210,8 @@ class TrainParamsBase(AgentParams, abc.ABC):
         """Returns a value of the curriculum's parameter `name` for one episode of collection.
 
         Called for `"sampler": "custom"` in the JSON config; `settings` are the other keys of that
-        entry. Each start of a program calls it once for each such entry, to see that it can. Draw
-        from `generator` only, so that seeds repeat.
+        entry. Each start of a program calls it once for each such entry, as a check. Draw from
+        `generator` only, so that seeds repeat.
         """
         raise ConfigError(
             f"The curriculum's parameter {name} has a custom sampler: define "
@@ -219,14 +219,14 @@ class TrainParamsBase(AgentParams, abc.ABC):
         )
 
     def callbacks(self, **kwargs: Any) -> list[Any]:
-        """Returns objects that are told what happens, each with some of these methods.
+        """Returns callbacks: objects that each have some of these methods.
 
         `on_start`, `on_episode` (workers), `on_iteration` (learner), `on_evaluation`,
         `on_checkpoint` (learner) and `on_end` get one event; core/programs/callbacks.py has their
-        fields. The learner, every worker and every evaluator make their own objects, and call them
-        where it happens, so the program waits meanwhile. One that raises is reported, and training
-        goes on; `event.stop_training(reason)` ends it in the regular way. An override may have a
-        parameter `program`: learner, worker_<k> or evaluator_<k>.
+        fields. The learner, every worker and every evaluator make their own objects, and wait while
+        these are called. A callback that raises is reported, and training goes on;
+        `event.stop_training(reason)` ends it in the regular way. An override may have a parameter
+        `program`: learner, worker_<k> or evaluator_<k>.
         """
         return []
 

@@ -29,7 +29,7 @@ _OfNetworks = Sequence[Sequence[Any]]  # gradients or variables: a list for each
 
 
 class _ActorStep(NamedTuple):
-    """The results for actor and temperature; without an update, zeros but for the moments."""
+    """The results for actor and temperature; without an update, all but the moments are zeros."""
 
     losses: dict[str, tf.Tensor]
     metrics: dict[str, tf.Tensor]
@@ -46,8 +46,8 @@ class ActorCriticAgent(tf_agent.TFAgent):
         agent.apply_gradients(gradients)                    # both together: agent.train(transition)
 
     A transition whose step type is LAST is padding and does not count. The extras of a sequence may
-    be the stored state of the summarizer, otherwise of the actor, for each step: that network
-    begins with it, all others with zeros.
+    be the stored state, for each step, of the summarizer or, without one, of the actor: that
+    network starts from it, all others from zeros.
 
     All gradients of a train step are computed at the same variables, so that the branches of the
     graph (targets, critics, actor) are independent of each other.
@@ -99,7 +99,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         )
         self.algorithm = algorithm
         self.networks = networks
-        self.cloning: Cloning | None = None  # beside the train steps
+        self.cloning: Cloning | None = None  # alongside the train steps
         self.rule, self.temperature, self._losses = rule, temperature, losses
         self._input_spec = input_spec(time_step_spec.observation, tf.nest.flatten(action_spec))
         self._image_augmentation, self._burn_in_len = image_augmentation, burn_in_len
@@ -254,7 +254,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         )
 
     def _critic_step(self, batch: Batch, alpha: Alpha) -> tuple[CriticLoss, _OfNetworks, Nest]:
-        """Returns the critics' loss, and its gradients by their variables and by the features."""
+        """Returns the critics' loss, and its gradients w.r.t. their variables and the features."""
         features = () if self.networks.summarizer is None else batch.steps.observation
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             sources = self._critics_variables, features
@@ -263,7 +263,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         return critic, *tape.gradient(critic.loss, sources)
 
     def _state_value_step(self, batch: Batch, soft_value: Any) -> tuple[dict[str, Any], list[Any]]:
-        """Returns the loss by name, and its gradients; both are empty without such a network."""
+        """Returns the loss by name, and its gradients; both empty without a state-value network."""
         if self._losses.state_value is None:
             return {}, []
         variables = self._state_value_variables
@@ -273,12 +273,12 @@ class ActorCriticAgent(tf_agent.TFAgent):
         return {"state_value_loss": loss}, tape.gradient(loss, variables)
 
     def _apply(self, optimizer: Optimizer, gradients: _OfNetworks, variables: _OfNetworks) -> None:
-        """Clips and applies `gradients`; they and `variables` are a list for each network."""
+        """Clips and applies `gradients`, which like `variables` have one list per network."""
         if (largest := self.rule.gradient_clipping) is not None:
             gradients = [tf.clip_by_global_norm(g, largest)[0] for g in gradients]
         pairs = zip(itertools.chain(*gradients), itertools.chain(*variables), strict=True)
-        # Aggregation joins all gradients in one op, by which TensorFlow assumes that reads precede
-        # updates, and which it then removes: tests/agents/test_update_order.py.
+        # Aggregation joins all gradients in one op. TensorFlow relies on it to order reads before
+        # updates, but then removes it: tests/agents/test_update_order.py.
         optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
 
     def _update_targets(self) -> None:

@@ -207,7 +207,7 @@ class AgentParams(Params, AgentSettings):
 
 
 def check_together(settings: AgentParams, horizon: int, where: str) -> None:
-    """Raises ConfigError for settings that are allowed alone but do not fit together."""
+    """Raises ConfigError for settings that are valid individually but do not fit together."""
     check_training_settings(settings, horizon, where)
     check_agent_settings(settings, settings.recurrent, where)
     check_reward_signals(settings, where)
@@ -293,6 +293,6 @@ def own_policy_delay(settings: AgentSettings) -> int:
 
 
 def normalizes_rewards(settings: AgentSettings) -> bool:
-    """Returns `normalize_rewards`, or what the algorithm's paper has."""
+    """Returns `normalize_rewards`, or the value in the algorithm's paper."""
     given = settings.normalize_rewards
     return ALGORITHMS[settings.algorithm].normalizes_rewards if given is None else given

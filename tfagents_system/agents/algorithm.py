@@ -27,9 +27,9 @@ class Algorithm:
     policy_delay: int = 1  # from its paper: train steps of the critics for each of the actor
     may_delay_policy: bool = True  # False keeps the above, whatever the settings
     normalizes_rewards: bool = False  # whether its paper scales rewards
-    ignores: tuple[str, ...] = ()  # of `settings`, those that others replace
+    ignores: tuple[str, ...] = ()  # names in `settings` that others replace
     normalizes_batches: bool = False  # whether its networks normalize minibatches in training
-    has_all_actions: bool = False  # whether its losses are defined for other heads than BoxHead
+    has_all_actions: bool = False  # whether its losses are defined for heads other than BoxHead
     has_ensembles: bool = False  # whether it may have more than two critics that share a target
     has_streams: bool = False  # whether its critics may have values of several reward streams
     has_goal_conditioning: bool = True  # whether a hidden layer may be generated from goals

@@ -52,7 +52,7 @@ NO_MASKS = Masks()
 
 
 def split_masks(transition: Transition, head: ActionHead) -> tuple[Transition, Masks]:
-    """Returns `transition` without the masks of its observations, if any, and them."""
+    """Splits the masks, if any, off the observations of `transition`; returns both."""
     observations = transition.observation, transition.next_observation
     if head.num_values == 1 or not has_mask(observations[0]):
         return transition, NO_MASKS
@@ -76,7 +76,7 @@ def make_batch(
       burn_in_len: Transitions at the beginning of a sequence that only warm up the state of
         recurrent networks, unless the sequence begins an episode. Source: Kapturowski et al. 2019,
         Recurrent Experience Replay in Distributed Reinforcement Learning (R2D2), section 3.
-      masks: Those of the actions.
+      masks: Masks of the actions.
     """
     step_type = tf.cast(transition.step_type, tf.int32)
     valid = tf.not_equal(step_type, ts.StepType.LAST)
@@ -128,8 +128,8 @@ def with_first_step(steps: Steps, next_steps: Steps) -> Steps:
 def with_shifted_images(transition: Transition, observation_spec: Nest, largest: int) -> Transition:
     """Shifts the images before and after each env step by up to `largest` pixels.
 
-    Each env step gets its own shifts, before and after; all images of one observation, and of one
-    sequence, get the same; arXiv:2004.13649.
+    The observations before and after each env step are shifted differently; all images of one
+    observation, and of one sequence, get the same shift; arXiv:2004.13649.
     """
     seeds = tf.random.uniform([2, 2], maxval=tf.int32.max, dtype=tf.int32)
 

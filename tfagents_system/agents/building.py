@@ -54,7 +54,7 @@ class Parts(NamedTuple):
     normalizer: Normalizer | None = None  # of the observations, for all networks
     reward_scale: RewardScale | None = None  # of the rewards, for the critics
     critic_observations: Collection[str] = ()  # names of the leaves that the actor does not see
-    actor_normalizer: Normalizer | None = None  # of the others, if there are any
+    actor_normalizer: Normalizer | None = None  # of what the actor sees, if that is not all
 
     @property
     def input_spec(self) -> Nest:
@@ -159,7 +159,7 @@ def make_normalizing_actor(
     action_spec: Nest,
     layers: Layers,
 ) -> network.Network:
-    """Returns an actor whose `layers` normalize batches; there are no recurrent ones."""
+    """Returns an actor whose `layers` normalize batches; it cannot be recurrent."""
     return NormalizingActorNetwork(
         observation_spec,
         action_spec,
@@ -207,7 +207,7 @@ def make_normalizers(
 ) -> tuple[Normalizer | None, Normalizer | None]:
     """Returns the normalizers of `observation_spec`, for training, and of `actor_spec`, for acting.
 
-    The second is None if the actor sees all: then one serves both.
+    The second is None if the actor sees all: then the first serves both.
     """
     if not settings.normalize_observations:
         return None, None
@@ -286,7 +286,7 @@ def _scheduled(settings: AgentParams, name: str, train_step: tf.Variable) -> Lea
 def falling_rate(
     settings: AgentParams, name: str, train_step: tf.Variable, final_share: float
 ) -> LearningRate:
-    """Returns the learning rate `name`, which decays linearly to a share of it."""
+    """Returns the learning rate `name`, which decays linearly to `final_share` of it."""
     initial = getattr(settings, name)
     total = settings.num_iter * settings.num_steps_per_iter
 

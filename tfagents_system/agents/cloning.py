@@ -1,11 +1,11 @@
 """Behavioral cloning: an actor learns to act as in demonstrations.
 
-The loss is the squared error of an action that the policy samples, scaled to [-1, 1], and the cross
-entropy of each choice among integers; summed over the parts of an action.
+The loss sums, over the parts of an action, the squared error of an action that the policy samples,
+scaled to [-1, 1], and the cross entropy of each choice among integers.
 
-Source: the behavioral cloning of Unity's ML-Agents, which also has an optimizer of its own, whose
-learning rate decays to 0. Adam divides gradients by their size: in one optimizer for both losses,
-the weight of one would count for little, and its moments would stay in the other's updates.
+Source: behavioral cloning in Unity's ML-Agents, which also uses a separate optimizer whose learning
+rate decays to 0. Adam divides gradients by their size: with one optimizer for both losses, the
+weight of one would count for little, and its moments would linger in the other's updates.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ class Cloning(tf.Module):
         cloning.imitate(draw)
         loss = cloning()                        # once after each train step
 
-    Its variables, the moments of Adam, are saved with the agent's. Its learning rate is that of the
-    actor times strength (1 - t / steps) after t train steps, and at least 0.
+    Its variables, Adam's moments, are saved with the agent's. Its learning rate after t train steps
+    is the actor's times strength (1 - t / steps), and at least 0.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Cloning(tf.Module):
         """Creates the optimizer; `imitate` must follow before it is trained.
 
         Args:
-          networks: The agent's.
-          rule: The agent's; its learning rate, clipping and norms hold here, too.
+          networks: The agent's networks.
+          rule: The agent's update rule; its learning rate, clipping and norms apply here, too.
           settings: Strength and duration.
-          train_step: The agent's counter.
+          train_step: The agent's counter of train steps.
           batch_size: Samples in each minibatch.
           burn_in_len: See `make_batch`.
-          is_alone: Whether no critic trains the summarizer, so that this does, if there is one.
+          is_alone: Whether cloning trains the summarizer, if any, because no critic does.
         """
         super().__init__()
         self._networks, self._rule, self._burn_in_len = networks, rule, burn_in_len
@@ -61,7 +61,7 @@ class Cloning(tf.Module):
         self.optimizer = make_adam(self._learning_rate, self._trained, rule.adam_beta_1)
 
     def imitate(self, draw: Callable[[tf.Tensor], Transition]) -> None:
-        """Sets the function that draws n samples of the demonstrations."""
+        """Sets the function that draws n samples from the demonstrations."""
         self._draw = draw
 
     def __call__(self) -> tf.Tensor:
@@ -94,7 +94,7 @@ class Cloning(tf.Module):
         return valid_mean(error, batch.valid)
 
     def train(self, transition: Transition) -> tf.Tensor:
-        """Updates the actor once; returns the loss before."""
+        """Updates the actor once; returns the loss before the update."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._trained)
             loss = self.loss(transition)

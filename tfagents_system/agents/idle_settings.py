@@ -1,4 +1,4 @@
-"""Finds settings of memory and images that another setting deprives of their effect."""
+"""Finds memory and image settings that have no effect because of another setting."""
 
 from tfagents_system.core.settings.hyperparameters import hyperparameters
 from tfagents_system.core.settings.params import Params

@@ -39,12 +39,12 @@ class Losses(NamedTuple):
     critic: Callable[[Networks, Batch, Alpha], CriticLoss]
     # Takes networks, a batch and the soft values of its states; returns a scalar.
     state_value: Callable[[Networks, Batch, tf.Tensor], tf.Tensor] | None = None
-    # Returns ActorLoss.moments in a step that is not the actor's.
+    # Returns ActorLoss.moments in a step that does not update the actor.
     idle_moments: Callable[[Batch], Sequence[Any]] = lambda batch: ()
 
 
 def sum_of_parts(values: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
-    """Returns the sum [...] of `values` [..., P], if each part of an action has a temperature."""
+    """Sums `values` [..., P] to [...] if each part of an action has a temperature."""
     return tf.reduce_sum(values, axis=-1) if len(np.shape(alpha)) else values
 
 

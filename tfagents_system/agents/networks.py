@@ -51,10 +51,10 @@ class Networks(tf.Module):
           target_state_value: See `pairs`.
           summarizer: (observation, step_type, network_state) -> (features, state). All other
             networks take its features as observations.
-          target_summarizer: Returns the features from which targets are computed; None: those of
-            `summarizer`.
+          target_summarizer: Returns the features from which targets are computed; None:
+            `summarizer` does.
           normalizer: Normalizes the observations for all networks.
-          actor_normalizer: Normalizes what the actor sees where it acts, if that is not all.
+          actor_normalizer: Normalizes the actor's observations when it acts, if these are not all.
           reward_scale: Scales the rewards for the critics.
         """
         super().__init__()
@@ -77,7 +77,7 @@ class Networks(tf.Module):
         return bool(tf.nest.flatten((self.summarizer or self.actor).state_spec))
 
     def normalized(self, transition: Transition) -> tuple[Transition, list[Any]]:
-        """Returns `transition` as the networks take it, and the statistics by which it is so."""
+        """Returns `transition` normalized for the networks, and the statistics used."""
         statistics: list[Any] = []
         if (acting := self.actor_normalizer) is not None:
             seen = only(transition.observation, acting.observation_spec)
@@ -91,7 +91,7 @@ class Networks(tf.Module):
         return transition, statistics
 
     def update_statistics(self, statistics: list[Any]) -> None:
-        """Replaces the statistics by those that `normalized` has returned."""
+        """Replaces the statistics with those that `normalized` returned."""
         holders = self.actor_normalizer, self.normalizer, self.reward_scale
         given = (holder for holder in holders if holder is not None)
         for holder, own in zip(given, statistics, strict=True):
@@ -108,7 +108,7 @@ class Networks(tf.Module):
         return [pair for pair in pairs if pair[1] is not None]
 
     def copy_to_targets(self) -> None:
-        """Makes the target networks equal to those that they follow."""
+        """Copies each network's weights to its target network."""
         for source, target in self.pairs():
             for variable, of_target in zip(source.variables, target.variables, strict=True):
                 of_target.assign(variable)
@@ -152,7 +152,7 @@ def make_networks(
       reward_scale: See Networks.
 
     Raises:
-      ConfigError: If a network of the user's own returns what cannot be trained.
+      ConfigError: If a user's network returns something that cannot be trained.
     """
     head, target_summarizer = action_head(action_spec), None
     check_actor(actor, head)
@@ -203,12 +203,12 @@ def act(actor: network.Network, steps: Steps, state: Sequence[tf.Tensor] = ()) -
 
 
 def seen_by(actor: network.Network, steps: Steps) -> Nest:
-    """Returns the leaves of the observations that the actor sees: all, or not the critics' own."""
+    """Returns the leaves of the observations that the actor sees: not those only for critics."""
     return only(steps.observation, actor.input_tensor_spec)
 
 
 def act_of(networks: Networks, steps: Steps, state: Sequence[tf.Tensor] = ()) -> Any:
-    """Returns the distribution of the actor of `networks` over the actions that are allowed."""
+    """Returns the distribution of the actor of `networks` over the allowed actions."""
     return allowed(networks, act(networks.actor, steps, state), steps)
 
 
@@ -220,14 +220,14 @@ def allowed(networks: Networks, distribution: Any, steps: Steps) -> Any:
 
 
 def reachable_share(networks: Networks, steps: Steps) -> Any:
-    """Returns the share of the target entropy that the masks of `steps` leave, for each part."""
+    """Returns, for each part, the share of the target entropy that the masks of `steps` leave."""
     return networks.head.reachable_share(steps.mask) if tf.is_tensor(steps.mask) else 1.0
 
 
 def values(critics: Sequence[network.Network], steps: Steps, actions: Nest) -> list[tf.Tensor]:
     """Returns each critic's values of `actions`, [B] or [B, T], or [..., M] quantiles.
 
-    Those of several reward streams are [S, ...], sorted by the streams' names.
+    The values of several reward streams are [S, ...], sorted by the streams' names.
     """
     inputs = steps.observation, actions
     outputs = [critic(inputs, step_type=steps.step_type, network_state=())[0] for critic in critics]

@@ -12,23 +12,23 @@ Optimizer: TypeAlias = tf.keras.optimizers.Optimizer
 
 
 class Gradients(NamedTuple):
-    """Gradients by the variables of each network, not clipped; empty where there is none."""
+    """Gradients of each network's variables, not clipped; empty where there is no network."""
 
     critics: Sequence[Sequence[tf.Tensor]]
     summarizer: list[tf.Tensor]
     state_value: list[tf.Tensor]
-    actor: list[tf.Tensor]  # zeros in a step that is not the actor's, as the next
+    actor: list[tf.Tensor]  # zeros, like the next, in a step that does not update the actor
     log_alpha: list[tf.Tensor]
-    actor_moments: Sequence[Any]  # in every step, as all below
+    actor_moments: Sequence[Any]  # in every step, like all below
     critics_moments: Sequence[Any]
-    statistics: list[Any]  # of what normalizes, as they will be; see Networks.normalized
+    statistics: list[Any]  # the normalizers' new statistics; see Networks.normalized
 
 
 @dataclasses.dataclass(frozen=True)
 class UpdateRule:
     """The update rule of an agent's networks."""
 
-    actor_learning_rate: LearningRate = 3e-4  # Adam's, or a function of none that returns it
+    actor_learning_rate: LearningRate = 3e-4  # Adam's, or a function without arguments
     critic_learning_rate: LearningRate = 3e-4
     adam_beta_1: float = 0.9
     gradient_clipping: float | None = None  # largest global norm per network
@@ -39,9 +39,9 @@ class UpdateRule:
     has_unit_weights: bool = False  # whether the incoming weights of each unit keep norm 1
 
     def normalize_weights(self, networks: Sequence[network.Network]) -> None:
-        """Divides the incoming weights of each unit by their norm, if the rule has that.
+        """Divides the incoming weights of each unit by their norm, if the rule has unit weights.
 
-        It concerns networks that have `kernels`, [inputs, units] each.
+        Applies to networks that have `kernels`, [inputs, units] each.
         """
         for net in networks if self.has_unit_weights else ():
             for kernel in getattr(net, "kernels", ()):  # a user's own network may have none

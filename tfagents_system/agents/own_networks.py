@@ -13,7 +13,7 @@ from tfagents_system.networks.heads import ActionHead
 
 
 def own_network(hook: str, made: Any) -> network.Network:
-    """Returns what `hook` has returned; raises ConfigError unless it is a network of TF-Agents."""
+    """Returns `made`, the result of `hook`; raises ConfigError unless it is a TF-Agents network."""
     if isinstance(made, network.Network):
         return made
     raise ConfigError(
@@ -41,12 +41,12 @@ def check_critic(
 ) -> None:
     """Raises ConfigError unless the values of a critic have the shapes that its losses need.
 
-    Losses of others would be wrong without a sign: [B, 1] values less [B] targets are [B, B].
+    Other shapes would silently give wrong losses: [B, 1] values less [B] targets are [B, B].
 
     Args:
-      values: Specs of its output, without batch axis.
-      head: Of the environment's action.
-      num_quantiles: Of the return, if it is not Q that the critic estimates.
+      values: Specs of the critic's output, without batch axis.
+      head: Head for the environment's action.
+      num_quantiles: Number of quantiles of the return; None: the critic estimates Q.
       streams: Names of the reward streams; none: the critic has values of one.
     """
     if streams:

@@ -13,16 +13,16 @@ class ReturnStatistics(NamedTuple):
     """The statistics of returns so far, over all steps of minibatches; float64."""
 
     moments: Statistics  # [1] each
-    largest: tf.Tensor  # [], of their absolute values
+    largest: tf.Tensor  # [], largest absolute return
 
 
 class RewardScale(tf.Module):
-    """Divides rewards by max(deviation of G, largest |G| / 5).
+    """Divides rewards by max(standard deviation of G, largest |G| / 5).
 
     G is the discounted return so far of an episode, which workers store with each step: it begins
-    at 0, then G <- gamma G + reward. Workers come and go, so the learner has the statistics: they
-    are over the steps of minibatches, as for observations; see Normalizer. Rewards are not shifted,
-    because that would change the best policy of a task that terminates.
+    at 0, then G <- gamma G + reward. Workers come and go, so the learner keeps the statistics, over
+    the steps of minibatches, as for observations; see Normalizer. Rewards are not shifted, because
+    that would change the optimal policy of a task that terminates.
 
     Sources: Palenicek et al. 2025, XQC, arXiv:2509.25174, and its code, for the deviation;
     FlashSAC, arXiv:2604.04539, for the maximum, which keeps rare, large returns in range.
@@ -45,7 +45,7 @@ class RewardScale(tf.Module):
 
         Args:
           returns_so_far: [B] or [B, T], after each step's reward.
-          weights: Of the same shape: 1 for valid steps, 0 for padding.
+          weights: The same shape; 1 for valid steps, 0 for padding.
         """
         rows, weights = (
             tf.cast(tf.reshape(part, [-1, 1]), tf.float64) for part in (returns_so_far, weights)

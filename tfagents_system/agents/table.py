@@ -14,7 +14,7 @@ from tfagents_system.agents.xqc.settings import XQC, XqcSettings
 ALGORITHMS: Mapping[str, Algorithm] = {row.name: row for row in (SAC, TQC, CROSSQ, XQC, TD3, DDPG)}
 
 
-# Written out, not made from the rows, so that type checkers see the attributes of a TrainParams.
+# Not generated from the rows, so that type checkers see the attributes of a TrainParams.
 @dataclasses.dataclass(eq=False, repr=False)
 class OwnSettings(
     Td3Settings, ExplorationSettings, XqcSettings, TqcSettings, SacSettings, EntropySettings

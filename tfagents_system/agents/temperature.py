@@ -52,17 +52,18 @@ class Temperature(tf.Module):
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Returns the mean of -log_alpha (log pi(a|s) + target entropy), and its gradient.
 
-        Of several parts it is the sum.
+        Over several parts, the loss is summed.
 
         Equation 18 has alpha in place of log_alpha: the sign and the optimum are the same, but here
         the step size does not shrink with alpha (as in the authors' code). In either case the
-        gradient is by log_alpha.
+        gradient is w.r.t. log_alpha.
 
         Args:
           log_prob: [B] or [B, T], log-probabilities of the policy's actions; or [..., P].
           valid: [B] or [B, T]; 0 for padding.
-          share: Of the target entropy, as `log_prob`: what masks leave of the largest entropy.
-            Otherwise a target that few allowed actions cannot reach would raise alpha for ever.
+          share: Factor of the target entropy, shaped like `log_prob`: the share of the largest
+            entropy that masks leave. Without it, a target that few allowed actions cannot reach
+            would raise alpha for ever.
         """
         excess = log_prob + share * self.target_entropy
         if self.log_alpha.shape.rank:

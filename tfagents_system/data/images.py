@@ -1,8 +1,8 @@
 """Finds the images of an observation: which of its arrays are images, and their axes.
 
-An array is of one layout, "HWC", "CHW" or "HW", or a vector. Its shape and dtype tell, see
+An array has the layout "HWC", "CHW" or "HW", or is a vector. Its shape and dtype tell, see
 `layout_of`; where they do not, the name of its spec ends with the layout, such as "camera.CHW",
-because of a spec only shape, dtype, bounds and name pass through TF-Agents; other words may follow.
+because TF-Agents keeps only the shape, dtype, bounds and name of a spec; other words may follow.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ LEAST_CLEAR_SIDE = 20  # pixels; two axes as long are height and width, in an ar
 def layout_of(spec: Any) -> str:
     """Returns the layout of the arrays of `spec`, an ArraySpec or TensorSpec.
 
-    If its name does not tell: uint8 of three axes is an image, as are floats of three axes with at
+    If its name does not tell: uint8 with three axes is an image, as are floats with three axes, at
     most 16 channels and sides of at least 5; see `layout_of_shape`. So is uint8 [H, W] with sides
     of at least 20. Anything else is a vector, and so is a list of entities.
     """
@@ -96,7 +96,7 @@ def looks_like_stack(spec: Any) -> bool:
 
 
 def _shows(spec: Any, shape: Sequence[int]) -> bool:
-    """Returns whether `shape`, of arrays of `spec` or a part of these, is that of a picture."""
+    """Returns whether `shape`, of arrays of `spec` or a part of these, is that of an image."""
     dtype = tf.as_dtype(spec.dtype)
     if not (dtype.is_floating or dtype.is_integer) or is_entities(spec) or _layout_in_name(spec):
         return False

@@ -17,8 +17,8 @@ def item_columns(layout: ItemLayout, row: Sequence[tf.TensorSpec]) -> list[tf.Te
 def describe_item(layout: ItemLayout, row: Sequence[tf.TensorSpec]) -> dict[str, Any]:
     """Describes the layout and the columns of a row as JSON.
 
-    Fields that versions before did not have are left out at their defaults, so that their runs can
-    be resumed.
+    Fields that earlier versions did not have are left out at their defaults, so that runs of those
+    versions can be resumed.
     """
     columns = [[column.dtype.name, column.shape.as_list()] for column in row]
     values = dataclasses.asdict(layout)

@@ -19,8 +19,8 @@ class ItemLayout:
 
     A block has the steps of up to `length` transitions, of any episodes: the last `frame_stack` +
     `n_step` - 1 rows of a block are written again as the first of the next, so that each transition
-    begins one sample. A sequence has `length` transitions of one episode, the last ones padded; one
-    begins at each step but the last `burn_in` of an episode, of which it would train none. Segments
+    begins one sample. A sequence has `length` transitions of one episode, padded at the end; one
+    begins at each step but an episode's last `burn_in`, since it would train none. Segments
     overlap only by `burn_in` transitions. A single transition is a sequence of one.
 
     A sample is a window of `window` rows of an item: two, plus the frames before them if frames are
@@ -29,7 +29,7 @@ class ItemLayout:
 
     length: int  # transitions per item, >= 1
     is_sequence: bool = False
-    frame_stack: int = 1  # per image observation; the stream repeats an episode's first
+    frame_stack: int = 1  # per image observation; the stream repeats an episode's first frame
     is_segment: bool = False  # sequences overlap only by `burn_in`
     burn_in: int = 0  # first transitions of a sequence, which enter no loss
     n_step: int = 1  # transitions over which a return sums rewards; more than 1 only in blocks
@@ -93,7 +93,7 @@ class ItemLayout:
 
     @property
     def num_new(self) -> int:
-        """Rows of an item that the item before of the same episode or block has not."""
+        """Rows of an item that the previous item of the same episode or block lacks."""
         return self.length if self.is_block else self._stride
 
     @property
@@ -124,8 +124,8 @@ class ItemLayout:
     def num_padding(self, num_transitions: int) -> int:
         """Returns the rows of padding after an episode of `num_transitions`.
 
-        They complete the last segment, or the sequence that trains the last step alone; that of the
-        first step always.
+        They complete the last segment, or the sequence that trains the last step alone; they always
+        complete the sequence of the first step.
         """
         if not (self.is_sequence and self.pads_episodes):
             return 0

@@ -70,7 +70,7 @@ class SampleReader:
         """
         layout = self._layout
         if not layout.is_block:
-            # Short segments, too: a step counts in one, and losses divide by all that count.
+            # Short segments, too: each step counts in one, and losses divide by those that count.
             return tf.ones([tf.shape(items[0])[0], 1], tf.bool)
         step_type = self._codec.unpack(items).step_type[:, layout.frame_stack :]
         return tf.not_equal(step_type[:, : layout.samples], FIRST)

@@ -22,7 +22,7 @@ class Step(NamedTuple):
     reward: Any  # float32, or a nest of named rewards
     discount: Any  # float32; 0 only if `observation` is terminal
     extras: Any = ()  # additional data, such as the policy's state
-    return_so_far: Any = ()  # float32, discounted, of the episode; () if it is not stored
+    return_so_far: Any = ()  # float32, the episode's, discounted; () if it is not stored
 
 
 class Transition(NamedTuple):

@@ -16,7 +16,7 @@ def convert(episodes: Sequence[Episode], output: pathlib.Path, branches: Sequenc
     """Writes `episodes` to `output`: a .demo file of ML-Agents, or a new folder of .npz files.
 
     Raises:
-      ConfigError: If there is such a file or folder, or it is of a format that is not written.
+      ConfigError: If `output` exists, or has a format that cannot be written.
     """
     if output.exists():
         raise ConfigError(f"{output}: it exists. Choose another --output.")

@@ -59,7 +59,7 @@ class Episode:
     end: str  # one of ENDS
     environment: str | None = None  # its id
     origin: str = "an episode"  # for messages
-    left_out: tuple[str, ...] = ()  # what the file has, and was not read, such as videos
+    left_out: tuple[str, ...] = ()  # what the file has but was not read, such as videos
 
     @property
     def length(self) -> int:
@@ -113,7 +113,7 @@ def write_episodes(
     episodes: Iterable[Episode],
     prepare: Callable[[], object] | None = None,
 ) -> None:
-    """Writes a new folder with a file of each episode; it appears when it is whole.
+    """Writes a new folder with a file of each episode; it appears when it is complete.
 
     Args:
       folder: Must be missing, or empty.
@@ -160,7 +160,7 @@ def read_episode(path: pathlib.Path) -> Episode:
 def episode_of(
     arrays: Arrays, end: str, environment: str | None = None, origin: str = "an episode"
 ) -> Episode:
-    """Returns the episode that named arrays make, as the file has them.
+    """Returns the episode in `arrays`, named as in the file.
 
     Raises:
       ConfigError: If an array is missing, has another name or another length.

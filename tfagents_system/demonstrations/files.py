@@ -1,4 +1,4 @@
-"""Reads demonstrations: a file, a folder as the sum of its files, or an experiment's replay."""
+"""Reads demonstrations from a file, the files of a folder, or an experiment's replay buffer."""
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,8 @@ MINARI = "data/main_data.hdf5"  # in the folder of a data set of Minari
 def read_demonstrations(path: pathlib.Path, missing_reward: float | None = None) -> list[Episode]:
     """Returns all episodes in `path`, at least one; those of a folder in the order of file names.
 
-    Of the folder of an experiment, they are those in its replay buffer. `missing_reward` is the
-    reward of each step in a data set of LeRobot without rewards, which is otherwise refused.
+    For an experiment's folder, they are those in its replay buffer. `missing_reward` is the reward
+    of each step in a data set of LeRobot without rewards, which is otherwise rejected.
 
     Raises:
       ConfigError: If there is none, or a file cannot be read; the message has the path.
@@ -29,7 +29,7 @@ def read_demonstrations(path: pathlib.Path, missing_reward: float | None = None)
     if (path / MINARI).is_file():
         path /= MINARI
     if is_experiment(path):
-        # Imported here, because TensorFlow takes seconds, and files do without.
+        # Imported here, because TensorFlow takes seconds, and files do not need it.
         from tfagents_system.demonstrations.replay import read_replay
 
         episodes = read_replay(path)
@@ -44,9 +44,9 @@ def read_demonstrations(path: pathlib.Path, missing_reward: float | None = None)
 
 
 def check_demonstrations(path: pathlib.Path) -> None:
-    """Raises ConfigError if `path` cannot be read; tells without TensorFlow.
+    """Raises ConfigError if `path` cannot be read; needs no TensorFlow.
 
-    Of an experiment, it finds the checkpoint and checks that it is whole.
+    For an experiment, it finds the checkpoint and checks that it is complete.
     """
     if is_experiment(path):
         find_replay(path)
@@ -57,7 +57,7 @@ def check_demonstrations(path: pathlib.Path) -> None:
 def find_demonstrations(path: str, params_dir: pathlib.Path) -> pathlib.Path:
     """Returns a path of the setting `demonstrations`.
 
-    It is relative to the current folder, or to that of the params file if it is not there.
+    It is relative to the current folder or, if it is not there, to that of the params file.
     """
     here, beside_params = pathlib.Path(path), params_dir / path
     return beside_params if beside_params.exists() and not here.exists() else here

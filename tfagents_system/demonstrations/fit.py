@@ -53,7 +53,7 @@ def misfits(episode: Episode, specs: Specs) -> Iterator[str]:
 
 
 def remarks(episode: Episode, specs: Specs) -> Iterator[str]:
-    """Yields what is odd but keeps no agent from learning, in words."""
+    """Yields what is unusual but does not prevent learning, in words."""
     if episode.end == UNFINISHED:
         yield "its last step is neither terminated nor truncated: it counts as truncated"
     if episode.length > specs.horizon:

@@ -2,7 +2,7 @@
 
 Minari has a group for each episode, with T + 1 observations. D4RL has all steps one after another;
 where it lacks the observation after an episode's last step, that step is left out, unless it is
-terminal: then nothing depends on that observation, and the one before stands for it.
+terminal: then nothing depends on that observation, and the one before replaces it.
 """
 
 import json
@@ -97,7 +97,7 @@ def _timeouts(
 ) -> NDArray[np.bool_]:
     """Returns which steps end an episode without a termination.
 
-    A file without them has jumps: the next step begins with another observation.
+    In a file without timeouts, an episode ends where the next step begins elsewhere.
 
     Raises:
       ConfigError: If neither tells where episodes end.

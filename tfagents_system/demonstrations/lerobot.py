@@ -1,10 +1,10 @@
 """Reads data sets of LeRobot, versions 2 and 3 of its format.
 
 A folder with meta/info.json, which describes the columns, and Parquet files in data/: a row for
-each frame of an episode, with the observation, the action that was taken there, and what it gave
+each frame of an episode, with the observation, the action that was taken there, and its result
 (next.reward, next.done). As the observation after the last frame is not stored, the last step is
-left out, unless it is terminal: then nothing depends on that observation, and the one before stands
-for it.
+left out, unless it is terminal: then nothing depends on that observation, and the one before
+replaces it.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ def read_lerobot(folder: pathlib.Path, missing_reward: float | None = None) -> l
     """Returns the episodes of a data set; videos are left out.
 
     Args:
-      folder: Has INFO.
+      folder: Folder that contains INFO.
       missing_reward: The reward of each step if the data set has none.
 
     Raises:
@@ -118,7 +118,7 @@ def _columns(folder: pathlib.Path, wanted: Mapping[str, tuple[int, ...]]) -> dic
 
 
 def _array(column: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Returns a column [N, *shape]; shape (-1,) is of encoded images."""
+    """Returns a column [N, *shape]; shape (-1,) is for encoded images."""
     if shape == (-1,):
         from PIL import Image
 
@@ -157,7 +157,7 @@ def _episodes(
 def _end(columns: Columns) -> str:
     """Returns how an episode ends, by the flags of its last frame.
 
-    The format does not tell a terminal state from a time limit: next.done is taken for terminal,
+    The format does not tell a terminal state from a time limit: next.done counts as terminal,
     unless next.success or next.truncated contradicts.
     """
     if DONE not in columns or not columns[DONE][-1]:

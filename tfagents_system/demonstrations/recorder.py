@@ -31,9 +31,9 @@ class Recorder:
         recorder.reset(observation)
         recorder.step(action, observation, reward, terminated, truncated)
 
-    Call `reset` after that of the environment, and `step` after each of its steps, with what they
-    returned. An episode that is not over at the next `reset` is dropped. Only one may write to a
-    folder at a time. Needs no TensorFlow.
+    Call `reset` after the environment's, and `step` after each of its steps, with what they
+    returned. An episode that is not over at the next `reset` is dropped. Only one recorder may
+    write to a folder at a time. Needs no TensorFlow.
     """
 
     def __init__(self, folder: str | pathlib.Path, environment: str | None = None):
@@ -61,7 +61,7 @@ class Recorder:
     ) -> pathlib.Path | None:
         """Adds an env step; returns the file if it was the episode's last one.
 
-        A step that is refused is not added: the episode can go on with another one.
+        A rejected step is not added: the episode can continue with another one.
 
         Raises:
           ConfigError: If no episode has begun, if something is not of finite numbers, or if it has
@@ -91,11 +91,11 @@ class Recorder:
     def save(self) -> pathlib.Path:
         """Writes the episode that has ended; returns its file.
 
-        Only needed if the last `step` raised OSError, such as of a full disk: until the next
+        Only needed if the last `step` raised OSError, such as for a full disk: until the next
         `reset`, nothing of the episode is lost.
 
         Raises:
-          ConfigError: If no episode waits for it.
+          ConfigError: If no episode waits to be saved.
           OSError: If the file cannot be written.
         """
         if not self._end:

@@ -1,8 +1,8 @@
 """Reads the replay buffer of an experiment as demonstrations.
 
-A worker's stream is cut into items, of which those that follow one another share rows: a block
-begins with the last rows of the block before, a sequence shares all rows but its newest. By these,
-items are joined to the stream again, as far as it is stored. Its FIRST rows part the episodes.
+A worker's stream is cut into items, and successive items share rows: a block begins with the last
+rows of the block before, a sequence shares all rows but its newest. These rows serve to join the
+items to the stream again, as far as it is stored. Its FIRST rows separate the episodes.
 """
 
 import json
@@ -54,9 +54,9 @@ class _Stored(NamedTuple):
 def read_replay(folder: pathlib.Path) -> list[Episode]:
     """Returns the episodes in the newest checkpoint of an experiment's replay buffer.
 
-    The rest of an episode whose beginning is no longer stored is an episode, too; except with
-    images, because the frames before it, which an agent may stack, are missing. Single frames are
-    returned if the run stacked them.
+    The rest of an episode whose beginning is no longer stored counts as an episode, except with
+    images, because the frames before it, which an agent may stack, are missing. If the run stacked
+    frames, single ones are returned.
 
     Raises:
       ConfigError: If the experiment has no checkpoint, is of another version, or holds more than
@@ -151,9 +151,9 @@ def _content(columns: Columns, rows: slice) -> bytes:
 def _between_terminations(
     spans: NDArray[np.intp], discount: NDArray[np.float32]
 ) -> Iterator[tuple[int, int]]:
-    """Yields the rows before the first step, and of the last, of each part of `spans`.
+    """Yields, for each part of `spans`, the row before its first step and the row of its last.
 
-    A part ends with a termination: a copy with another goal goes on after it has reached that.
+    A part ends with a termination: a copy with another goal continues after reaching that goal.
     """
     for before, last in spans:
         for end in np.flatnonzero(discount[before + 1 : last + 1] == 0) + before + 1:

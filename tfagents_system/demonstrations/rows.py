@@ -38,7 +38,7 @@ def rows_of(
     gamma: float,
     time_aware: bool = False,
 ) -> Rows:
-    """Returns the rows of `episodes`, each with at least one sample unless it is left out.
+    """Returns the rows of `episodes`; leaves out those without a sample.
 
     The samples are those of `services/adder.py`: windows of `layout.window` rows. They lie within
     one episode; a return over several steps ends with it, because FIRST rows follow.
@@ -94,7 +94,7 @@ def _steps(
     gamma: float,
     time_aware: bool,
 ) -> Step:
-    """Returns the Step of each row: the first one for each stacked frame, others, and padding."""
+    """Returns the Step of each row: the first once per stacked frame, the others, and padding."""
     length, spec = episode.length, codec.spec
     num_first = layout.frame_stack
     counts = num_first, length, num_padding

@@ -1,7 +1,7 @@
 """Reads .demo files, which Unity's ML-Agents records.
 
 A file is a stream of protobuf messages, each after its length as a varint: DemonstrationMeta at
-byte 0, the behavior at byte 33, then a Decision each time: what the agent saw, with the reward and
+byte 0, the behavior at byte 33, then one Decision after another: what the agent saw, the reward and
 the end that its last action led to, and its next action. The action of an episode's last decision
 was never taken. Versions: com.unity.ml-agents 0.11 to 4.0 (API versions 0 and 1).
 """

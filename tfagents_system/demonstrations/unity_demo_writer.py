@@ -29,13 +29,13 @@ def write_unity_demo(
 ) -> None:
     """Writes episodes to one .demo file, as packages 3.0 and later of ML-Agents record them.
 
-    An episode of which it is not known how it ended counts as interrupted. Images of uint8
+    An episode whose end is unknown counts as interrupted. Images of uint8
     [H, W, C] become PNGs, other observations floats.
 
     Args:
       path: The file, which is replaced.
       episodes: All with the same arrays.
-      branches: The number of choices in each branch of discrete actions. Default: of a single
+      branches: The number of choices in each branch of discrete actions. Default: for a single
         branch, the length of the mask.
 
     Raises:
@@ -166,7 +166,7 @@ def _image(sensor: str, image: NDArray[np.uint8]) -> Any:
 
 
 def _head(name: str, episodes: Sequence[Episode], num_decisions: int) -> bytes:
-    """Returns the bytes before the behavior; the name is cut to what there is place for."""
+    """Returns the bytes before the behavior; the name is cut to fit."""
     mean = float(np.mean([episode.rewards.sum(dtype=np.float64) for episode in episodes]))
     for length in range(min(len(name), BEHAVIOR_AT), -1, -1):
         meta = unity.DemonstrationMeta(

@@ -52,7 +52,7 @@ def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> Non
     """Selects the camera through which the environment renders, by its `set_camera`.
 
     Raises:
-      ConfigError: If it has no cameras to choose from, or not this one.
+      ConfigError: If it has no choice of cameras, or lacks this one.
     """
     set_camera = getattr(environment, "set_camera", None)
     if set_camera is None:
@@ -64,8 +64,8 @@ def choose_camera(environment: py_environment.PyEnvironment, camera: str) -> Non
 class SavedPolicies:
     """The greedy policies of checkpoints, of the agent that `params` describes.
 
-    The first `load` reads all of them, because a run that trains may replace its best policy
-    before an evaluation comes to it.
+    The first `load` reads all of them, because a run in training may replace its best policy
+    before an evaluation reaches it.
     """
 
     def __init__(self, params: Params, checkpoints: Sequence[pathlib.Path]):

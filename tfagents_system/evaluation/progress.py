@@ -9,7 +9,7 @@ BAR_LENGTH = 20
 
 
 class EvaluationProgress:
-    """Counts episodes and steps, and forecasts the end from the time of those so far."""
+    """Counts episodes and steps, and estimates the end from the time that they took so far."""
 
     def __init__(
         self, num_episodes: int, horizon: int, clock: Callable[[], float] = time.monotonic
@@ -31,7 +31,7 @@ class EvaluationProgress:
         self._step, self._return = 0, 0.0
 
     def line(self) -> str:
-        """Returns bar, episodes done, the current one and the time left; after a first step."""
+        """Returns bar, episodes done, the current one and the time left; needs a first step."""
         done, num_steps = len(self._lengths), sum(self._lengths) + self._step
         length = sum(self._lengths) / done if done else self._horizon  # expected
         steps_left = max(0.0, length - self._step) + (self._num_episodes - done - 1) * length

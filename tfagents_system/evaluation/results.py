@@ -24,7 +24,7 @@ class Results:
     """The complete episodes of an evaluation so far.
 
     The folder has the newest evaluation: its first episode replaces an earlier table, and removes
-    the other films, which are of another seed, or of more episodes.
+    other films, which are from another seed or a longer evaluation.
     """
 
     def __init__(self, folder: pathlib.Path, seed: int, num_episodes: int):
@@ -32,7 +32,7 @@ class Results:
 
         Args:
           folder: Folder of the table and the films.
-          seed: The evaluation's.
+          seed: The evaluation's seed.
           num_episodes: Number of episodes of the whole evaluation.
 
         Raises:

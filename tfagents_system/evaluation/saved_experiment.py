@@ -98,7 +98,7 @@ def load_saved_params(
 
 @contextlib.contextmanager
 def naming_missing_packages(paths: ExperimentPaths) -> Iterator[None]:
-    """Makes a sentence of what user code of the experiment cannot import on this machine.
+    """Reports packages that the experiment's user code cannot import on this machine.
 
     Raises:
       ConfigError: If a module is missing; the message names the version of the training.

@@ -34,7 +34,7 @@ def film(
     Removes joined films of an earlier evaluation. Returns False after a stop.
 
     Args:
-      folder: A folder in it, named by the policies' train steps, gets `episode_<index>.mp4`.
+      folder: A folder in it, named after the policies' train steps, gets `episode_<index>.mp4`.
       evaluated: Names of the policy checkpoints with their episodes, equally many.
       terminal: Prints the messages.
       should_stop: Called after each frame; True ends it without the current film.
@@ -74,7 +74,7 @@ def join_films(
 ) -> bool:
     """Writes one film with `films` from left to right, each with its label on top.
 
-    All are of the same environment, so of one size and rate. A shorter film stays at its last
+    All show the same environment, so they have one size and rate. A shorter film stays at its last
     frame. Returns False, without a film, once `should_stop` returns True.
 
     Raises:

@@ -24,7 +24,7 @@ class EvaluatedEpisode(NamedTuple):
 
 
 def row(evaluated: EvaluatedEpisode, success_seen: bool = False) -> str:
-    """Returns an episode's line of the table; `success_seen`: any episode has reported success."""
+    """Returns an episode's line of the table; `success_seen`: whether any reported success."""
     episode = evaluated.episode
     (counts,) = counted([episode.success], success_seen)
     success = {None: "-", True: "yes", False: "no"}[counts]

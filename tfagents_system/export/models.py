@@ -45,7 +45,7 @@ def restore(params: Params, checkpoint: pathlib.Path) -> RestoredPolicy:
     """Builds the environment and agent of `params`, and restores the checkpoint.
 
     Raises:
-      ConfigError: If `params` makes none, the checkpoint is of another network, or the first
+      ConfigError: If `params` makes neither, the checkpoint is of another network, or the first
         observation is not finite.
     """
     with closed_at_end(make_eval_environment(params, seed=0)) as environment:

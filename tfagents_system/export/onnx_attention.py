@@ -22,8 +22,8 @@ def add_attention(
       nodes: The graph.
       parts: Features of everything else, [B, n] each.
       lists: Name and most entities n of each list [B, n, k].
-      constants: Those of the graph, with the weights; gets more.
-      words: Those of the step, behind its name.
+      constants: The graph's constants, with the weights; more are added.
+      words: The words of the step after its name.
     """
     num_heads, least, epsilon, first = words
     indices = itertools.count(int(first))

@@ -48,7 +48,7 @@ def add_encoder(nodes: Nodes, x: str, constants: Constants, name: str = "encoder
 
 
 def _size(kind: str, *words: str) -> int:
-    """Returns how many numbers of an observation are a part, an image or a list of entities."""
+    """Returns the size of a part, an image or a list of entities in an observation."""
     return math.prod(map(int, words[:-2] if kind == "image" else words))
 
 

@@ -42,7 +42,7 @@ def add_layers(
       nodes: Gets the operations.
       x: Observations [B, n].
       states: [B, units] each, by the names of `state_sizes`.
-      constants: Has the arrays of the actor, and those of `shared_constants`; gets more.
+      constants: The actor's arrays and those of `shared_constants`; more are added.
 
     Returns:
       (features [B, m], next states by name).
@@ -74,7 +74,7 @@ def add_layers(
 def add_squashed(nodes: Nodes, x: str, prefix: str) -> str:
     """Adds center + magnitude tanh(mean), within the bounds; returns its name, [B, A].
 
-    `prefix` is that of the constants.
+    `prefix` begins the names of the constants.
     """
     x = nodes.add("Tanh", nodes.add("Gemm", x, f"{prefix}mean_kernel", f"{prefix}mean_bias"))
     x = nodes.add("Add", nodes.add("Mul", x, f"{prefix}magnitude"), f"{prefix}center")
@@ -89,7 +89,7 @@ def mask_sizes(leaves: Mapping[str, Constants]) -> dict[str, int]:
 def add_penalties(
     nodes: Nodes, mask: str, leaves: Mapping[str, Constants], constants: Constants
 ) -> dict[str, str]:
-    """Adds what a mask [B, N] adds to the logits of each leaf; returns it by leaf.
+    """Adds the penalties of a mask [B, N] for the logits of each leaf; returns their names by leaf.
 
     An integer is forbidden if its entry is 0, and allowed by any other, such as 255.
     """
@@ -106,7 +106,7 @@ def add_penalties(
 def add_choices(
     nodes: Nodes, x: str, constants: Constants, prefix: str, penalty: str | None
 ) -> str:
-    """Adds the number of the largest logit in each branch, int64 [B, K]; see `add_squashed`."""
+    """Adds the index of the largest logit in each branch, int64 [B, K]; see `add_squashed`."""
     logits = nodes.add("Gemm", x, f"{prefix}logits_kernel", f"{prefix}logits_bias")
     if penalty:
         logits = nodes.add("Add", logits, penalty)

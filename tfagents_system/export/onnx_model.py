@@ -84,13 +84,13 @@ def write_onnx(
     for name, value in next_states.items():
         nodes.add("Reshape", value, "flat", output=f"next_{name}")
         outputs.append(vector(f"next_{name}", [sizes[name]]))
-    # As old a version of the file as that opset.
+    # A version of the file as old as that opset.
     metadata = {"inputs": json.dumps(names)}  # for the runner
     save(nodes, inputs, outputs, constants, file, OPSET, ir_version=7, metadata=metadata)
 
 
 def _add_integers(nodes: Nodes, chosen: str, constants: _Arrays, prefix: str, output: str) -> None:
-    """Adds the first integer of each branch to the numbers [1, K] of the chosen ones."""
+    """Adds the first integer of each branch to the indices [1, K] of the chosen ones."""
     start = constants[f"{prefix}start"]
     constants[f"{prefix}action_shape"] = np.array(start.shape, np.int64)
     numbers = nodes.add("Reshape", chosen, f"{prefix}action_shape")
@@ -124,7 +124,7 @@ def save(
     ir_version: int,
     metadata: Mapping[str, str],
 ) -> None:
-    """Checks and writes a model with those of the constants that its operations use."""
+    """Checks and writes a model with only the constants that its operations use."""
     onnx = require_onnx()
     used = {name for node in nodes.nodes for name in node.input}
     as_tensor = onnx.numpy_helper.from_array

@@ -10,7 +10,7 @@ FLOAT = 1  # TensorProto's number of float32
 
 
 class Given(str):
-    """The name of an input of a graph; a name inside may be equal to it."""
+    """The name of an input of a graph; a value inside may have the same name."""
 
     __slots__ = ()
 
@@ -28,14 +28,14 @@ class Nodes:
 
         Args:
           make_node: onnx.helper.make_node.
-          sizes_of: The constants, for opsets before 13, which have the sizes of a split in the
+          sizes_of: The constants, for opsets before 13, which keep the sizes of a split in the
             operation itself.
         """
         self._make_node, self._sizes_of = make_node, sizes_of
         self.nodes: list[Any] = []
 
     def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Adds an operation and returns the name of its value, `output` for one of the graph's."""
+        """Adds an operation; returns the name of its value: `output` for an output of the graph."""
         name = f"{kind}_{len(self.nodes)}"
         self._append(kind, inputs, [output or edge(name)], **attributes)
         return output or name

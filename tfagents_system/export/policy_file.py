@@ -17,7 +17,7 @@ RUNNER = "run_policy.py"  # in the folder of an exported policy
 
 
 class FilePolicy:
-    """An `ActingPolicy` whose actions a file's class `Policy` chooses.
+    """An `ActingPolicy` that acts by the class `Policy` in a file.
 
     `Policy()` has `action(observation)` and, if it needs it, `reset()`, called before each episode.
     A nested observation is a dict of its parts, as in exported policies; so is a nested action.

@@ -90,7 +90,7 @@ def free_names(wanted: Mapping[str, str], taken: Collection[str]) -> dict[str, s
 
 
 def _plain(part: str) -> str:
-    """Returns the part's name as an argument's: TensorFlow would change others by itself."""
+    """Returns the part's name as an argument name: TensorFlow would change others by itself."""
     name = re.sub("[^a-z0-9]", "_", part.lower())
     is_plain = name[0].isalpha() and name != "self" and not keyword.iskeyword(name)
     return name if is_plain else f"observation_{name}"
@@ -99,8 +99,8 @@ def _plain(part: str) -> str:
 def _make_act(agent: tf_agent.TFAgent) -> tuple[Any, dict[str, str]]:
     """Returns the greedy action as a concrete function without batch axis, and its inputs by part.
 
-    They have the parts' names, in lower case and with underscores for punctuation, and
-    `observation_` before what begins with a digit, or is the name of a state or a word of Python.
+    These have the parts' names, in lower case and with underscores for punctuation, and
+    `observation_` before one that begins with a digit, or is a state's name or a Python keyword.
     Other inputs are `policy_state_<k>`, zeros at the start of an episode; its outputs are `action`,
     or `action_<leaf>` for a nest, and `next_policy_state_<k>`.
     """

@@ -37,7 +37,7 @@ def write_unity(
 ) -> None:
     """Writes the model of the actor with these `NumpyActor.arrays()`.
 
-    All have a batch axis of any length, one row for each agent. Inputs: `obs_<k>` for each part of
+    Tensors have a batch axis of any length, one row per agent. Inputs: `obs_<k>` for each part of
     the observation in the order of its spec, images as Unity gives them, [B, C, H, W] from 0 to 1;
     for integers `action_masks` [B, N], 1 for what is allowed; with memory `recurrent_in` [B, 1, M].
     Outputs: `version_number`, `memory_size`; `continuous_actions` [B, A] and `discrete_actions`
@@ -45,9 +45,9 @@ def write_unity(
     numbers of actions in `..._action_output_shape`; `recurrent_out`.
 
     Args:
-      arrays: Of the actor.
+      arrays: The actor's arrays.
       joined: Names of the parts that the actor sees, in the order in which it joins them.
-      observation_spec: Of the environment without mask, also with what only critics see.
+      observation_spec: The environment's, without mask, including what only critics see.
       file: To write.
 
     Raises:
@@ -64,7 +64,7 @@ def write_unity(
     nodes = Nodes(helper.make_node, sizes_of=constants)
     inputs: list[Any] = []
     rows: dict[str, str] = {}
-    # Of each input: the part of the observation, by what it is divided, and its axes.
+    # For each input: the part of the observation, its divisor, and its axes.
     sources: list[tuple[str, str, int, Sequence[int]]] = []
     for index, (name, spec) in enumerate(_parts_in_order(observation_spec)):
         if is_category(spec):
@@ -142,7 +142,7 @@ def write_unity(
 
 
 def _add_row(nodes: Nodes, obs: str, is_image: bool, divisor: int, constants: _Arrays) -> str:
-    """Adds what makes numbers [B, n], as the environment has them, of an input of Unity's."""
+    """Adds the conversion of an input of Unity's to numbers [B, n] as in the environment."""
     if is_image:
         obs = nodes.add("Transpose", obs, perm=[0, 2, 3, 1])
     if divisor != 1:

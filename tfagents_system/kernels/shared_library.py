@@ -2,7 +2,7 @@
 
 The library's name shows what it was built from: `dense_relu-<fit>-<compiler>.so`. A program loads a
 library only if `fit` matches this source and this system, so it never loads an outdated one. The
-second part shows the build that the compiler has changed.
+second part shows the build whether the compiler has changed.
 """
 
 import hashlib

@@ -43,7 +43,7 @@ from tfagents_system.core.state.patience import patiently
 from tfagents_system.learning.save_record import SaveRecord
 
 DEPENDENCIES = "requires"  # format in the manifest; versions before 0.2 had others
-OF_SIGNALS = "reward_signals/"  # prefix of the names of their variables
+OF_SIGNALS = "reward_signals/"  # prefix of the names of the signals' variables
 LEARNER_PREFIX = "learner/state"
 LEARNER_FILES = (f"{LEARNER_PREFIX}.index", f"{LEARNER_PREFIX}.data-00000-of-00001")
 MOST_SAVING_SHARE = 0.05  # of the time
@@ -197,7 +197,7 @@ class Checkpointer:
     def save(self) -> bool:
         """Begins to save the current state; returns False while the last save is unfinished.
 
-        If it cannot be written, as on a full disk, it is abandoned, and the older ones stay.
+        If it cannot be written, as on a full disk, it is abandoned, and older generations stay.
         """
         if self._thread is not None and self._thread.is_alive():
             return False

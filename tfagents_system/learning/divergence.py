@@ -32,7 +32,7 @@ class DivergedError(Exception):
     ):
         """Takes the metrics and the minibatch of the last train step, if known.
 
-        And the replay table's keys of items with suspicious numbers.
+        `keys` are the replay table's keys of items with suspicious numbers.
         """
         bad = [f"{name} {value:g}" for name, value in metrics.items() if not is_sane(value)]
         super().__init__(", ".join(bad) or "a variable of the agent is not finite")
@@ -48,7 +48,7 @@ def is_sane(metric: float) -> bool:
 def suspicious_samples(minibatch: Any) -> dict[int, str]:
     """Returns the samples that may have caused divergence, and their largest number by name.
 
-    Returns None if there are too many: then they are normal, and removing them would not help.
+    Returns none if there are too many: then they are normal, and removing them would not help.
     """
     found: dict[int, str] = {}
     for where, leaf in tree.flatten_with_path(minibatch):
@@ -70,7 +70,7 @@ def removes_cause(
 ) -> bool:
     """Saves the minibatch and removes its suspicious items; returns whether that was possible.
 
-    Prints this, or what the user can do.
+    Prints the result, or what the user can do.
 
     Args:
       error: The train step's error.

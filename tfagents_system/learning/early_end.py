@@ -15,8 +15,8 @@ LOOK_PERIOD_SECS = 1.0  # between readings of the request
 class EarlyEnd:
     """The end by `stop_when` or a callback.
 
-    Conditions on time are the learner's; the program that completes an evaluation decides on the
-    others, and leaves a request.
+    The learner decides on conditions on time; the program that completes an evaluation decides on
+    the others, and leaves a request.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class EarlyEnd:
         Args:
           paths: Paths of the experiment.
           stop_when: The hyperparameter.
-          secs_before: Returns the training time until now, of earlier starts.
+          secs_before: Returns the training time of earlier starts.
           clock: Measures seconds.
         """
         self._paths, self._stop_when, self._clock = paths, stop_when, clock

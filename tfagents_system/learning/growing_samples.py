@@ -1,4 +1,4 @@
-"""A source of samples that the learner holds, to which others are added."""
+"""A source of samples in the learner's memory, to which more are added."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ LOOK_PERIOD_SECS = 1.0
 
 
 class GrowingSamples:
-    """Samples in memory, of which none is ever removed.
+    """Samples in memory; none is ever removed.
 
     samples.add(columns, starts)
     part = samples.draw(rng, 128)
@@ -32,11 +32,11 @@ class GrowingSamples:
         """Begins with some samples, or none.
 
         Args:
-          columns: Rows [R, size], which are copied when others are added.
+          columns: Rows [R, size], which are copied when more are added.
           starts: First rows of the samples.
           window: Rows of a sample.
           max_bytes: Largest size of all rows.
-          log: Receives a line when it is reached.
+          log: Receives a line when that size is reached.
         """
         self._columns, self._starts = [*columns], starts.astype(np.int64)
         self._num_rows, self._num_starts = len(columns[0]), len(starts)
@@ -52,7 +52,7 @@ class GrowingSamples:
         return self._num_starts - self._num_at_first
 
     def add(self, columns: Sequence[NDArray[Any]], starts: NDArray[Any]) -> None:
-        """Adds samples of the rows `columns` [R, size]; leaves out those without space."""
+        """Adds samples of the rows `columns` [R, size]; leaves out those that do not fit."""
         num_rows = min(len(columns[0]), self._most_rows - self._num_rows)
         if num_rows < len(columns[0]):
             self._tell_of_lack()
@@ -99,17 +99,17 @@ def growing_source(
     seed: int,
     train_step: tf.Variable,
 ) -> Source:
-    """Returns a source whose part may lack samples as long as there are few.
+    """Returns a source whose part of a minibatch may lack samples while there are few.
 
     Args:
       name: For metrics.
-      samples: Drawn from in a thread of the iterator, the newest one.
+      samples: Drawn from in a thread of the newest iterator.
       look: Adds new samples; called in that thread once a second.
       num_samples: Samples in each minibatch.
       seed: Seed of the draws.
       train_step: Counts the train steps done.
     """
-    lock = threading.Lock()  # an iterator that is given up may still be at work
+    lock = threading.Lock()  # an abandoned iterator may still be running
 
     def make_iterator() -> Iterator[Any]:
         rng = np.random.default_rng([seed, int(train_step.numpy())])
@@ -134,7 +134,7 @@ def growing_source(
 
 
 def _extended(held: NDArray[Any], size: int, new: NDArray[Any]) -> NDArray[Any]:
-    """Returns an array with `new` after the first `size` rows of `held`, itself if it has space."""
+    """Returns `new` after the first `size` rows of `held`, in `held` itself if it has space."""
     end = size + len(new)
     if end > len(held):
         grown = np.empty((max(end, 2 * size), *held.shape[1:]), held.dtype)

@@ -28,7 +28,7 @@ OFFLINE = (
 class HeldDemonstrations(NamedTuple):
     """The demonstrations from which a learner draws samples."""
 
-    digest: str  # of what they contain
+    digest: str  # of their content
     rows: Rows
     described: str = ""  # for a person
 
@@ -36,13 +36,13 @@ class HeldDemonstrations(NamedTuple):
 def hold_demonstrations(run: Run, made: Assembly, fence: Fence) -> HeldDemonstrations | None:
     """Returns the run's demonstrations; None if it has none.
 
-    At the first start that has some, copies them into the experiment's folder, from which the run
-    reads them from then on: the originals may move. Later starts compare the originals that are
-    there; a learner that starts again meanwhile does not, for they may be growing.
+    The first start that has some copies them into the experiment's folder. From then on the run
+    reads the copies, so the originals may move. Later starts compare the originals if they exist; a
+    learner that restarts meanwhile does not, because they may be growing.
 
     Raises:
-      ConfigError: If they cannot be read, do not fit the environment, need too much memory, or are
-        others than the run's.
+      ConfigError: If they cannot be read, do not fit the environment, need too much memory, or
+        differ from the run's.
     """
     kept = run.paths.demonstrations
     has_begun = run.paths.run_spec.exists() and kept.exists()
@@ -96,7 +96,7 @@ def demonstration_paths(params: Params, file: pathlib.Path) -> list[pathlib.Path
 
 
 def _given(run: Run) -> list[Episode] | None:
-    """Returns what the setting names; None if it names nothing, or the originals are gone."""
+    """Returns the episodes that the setting names; None if it names none, or they are gone."""
     paths = demonstration_paths(run.params, run.paths.params)
     is_kept = run.paths.demonstrations.exists()
     if not paths or (is_kept and not all(path.exists() for path in paths)):

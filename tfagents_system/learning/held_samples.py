@@ -1,4 +1,4 @@
-"""A source of samples that the learner holds, and that never change."""
+"""A source of samples in the learner's memory that never change."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -22,8 +22,8 @@ def held_source(
 ) -> Source:
     """Returns a source that draws windows of rows, with replacement.
 
-    What it draws for a train step depends only on `seed` and that step, so that a resumed run goes
-    on with the same draws as one that was never stopped.
+    What it draws for a train step depends only on `seed` and that step, so a resumed run continues
+    with the same draws as one that was never stopped.
 
     Args:
       name: For metrics.
@@ -52,7 +52,7 @@ def held_source(
 def random_transitions(
     columns: Sequence[tf.Tensor], starts: NDArray[Any], reader: SampleReader
 ) -> Callable[[tf.Tensor], Transition]:
-    """Returns a function that draws n of the samples of `held_source`, with replacement."""
+    """Returns a function that draws n samples of `held_source`, with replacement."""
     firsts = tf.constant(starts)
 
     def draw(count: tf.Tensor) -> Transition:

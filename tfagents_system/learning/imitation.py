@@ -18,7 +18,7 @@ from tfagents_system.data.sample_reader import SampleReader
 from tfagents_system.demonstrations.rows import Rows
 from tfagents_system.learning.held_samples import random_transitions, transitions_at
 
-MOST_HELD_OUT = 4096  # samples of which the loss is computed
+MOST_HELD_OUT = 4096  # samples for the held-out loss
 
 
 class Imitation:
@@ -28,8 +28,8 @@ class Imitation:
         loss = imitation.train(100)
         other = imitation.held_out_loss()
 
-    The learning rate falls linearly from the actor's to 0 after all train steps. The statistics of
-    normalizers are those of all the demonstrations that it trains on.
+    The learning rate falls linearly from the actor's to 0 over all train steps. The normalizers'
+    statistics are those of all demonstrations that it trains on.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Imitation:
         """Computes the statistics; trains nothing yet.
 
         Args:
-          agent: Its train step counts the train steps.
+          agent: Its counter counts the train steps.
           reader: Unpacks the rows.
-          demonstrations: What the actor learns from.
-          held_out: What only `held_out_loss` uses.
+          demonstrations: Rows that the actor learns from.
+          held_out: Rows that only `held_out_loss` uses.
           num_steps: Train steps until the learning rate is 0.
           batch_size: Samples in each minibatch.
           burn_in_len: See `make_batch`.
@@ -80,7 +80,7 @@ class Imitation:
         return float(self._train(num_steps)) / num_steps
 
     def held_out_loss(self) -> float | None:
-        """Returns the mean loss of the samples that are held out, of 4,096 at most; None if none.
+        """Returns the mean loss of at most 4,096 held-out samples; None if there are none.
 
         A stochastic policy samples the actions, as in training.
         """

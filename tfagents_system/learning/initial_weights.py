@@ -25,8 +25,8 @@ def initialize(
     """Assigns the weights in `folder`; returns a line that describes them.
 
     `folder` has a checkpoint generation, for all networks and single variables of the agent, or a
-    policy checkpoint, for the actor. Optimizers and counters stay unchanged. Of `streams`, those
-    that the other experiment had, too, get its values and signals; new ones start fresh.
+    policy checkpoint, for the actor. Optimizers and counters stay unchanged. Those of
+    `streams` that the other experiment also had get its values and signals; new ones start fresh.
 
     Raises:
       ConfigError: If the weights are of other networks, or cannot be read.
@@ -41,7 +41,7 @@ def initialize(
             )
         restore_policy(folder, agent.policy.variables())
         if isinstance(agent, ActorCriticAgent):
-            agent.networks.copy_to_targets()  # which else would act by random weights
+            agent.networks.copy_to_targets()  # else they would stay random
         return "The actor starts with the weights of another experiment, critics with random ones."
     saved = read_json(folder / MANIFEST)[DEPENDENCIES]
     before = {"agent": algorithm_of(agent), **shapes_of(agent.variables)}

@@ -84,7 +84,7 @@ class LastSave:
         is_saved = self._save(train_step, SAVE_TIMEOUT_SECS)
         if not (is_exported and is_saved):
             return False
-        # Workers end at the last train step; those that it does not reach end by the file.
+        # Workers end at the last train step; those that miss it end when they see the file.
         wait_until(self._publish, SAVE_TIMEOUT_SECS, "the replay server to take the last variables")
         self._fence.check()
         with (guard := SpaceGuard("finished.json", self._paths.root)):

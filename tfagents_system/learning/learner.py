@@ -22,7 +22,7 @@ from tfagents_system.learning.train_step import TrainStep
 from tfagents_system.rewards.signals import RewardSignals
 from tfagents_system.rewards.streams import RewardStreams
 
-CALL_SECS = 0.5  # of a call, between publishing and checks for a stop
+CALL_SECS = 0.5  # per call, between publishing and checks for a stop
 MAX_STEPS_PER_CALL = 1000
 UNROLLED_STEPS = 5  # steps per iteration of the loop in a long run
 UNROLL_AFTER_STEPS = 5000  # in a shorter run, compiling would take longer than it saves
@@ -153,7 +153,7 @@ class Learner:
         return metrics
 
     def _unrolled_for(self, num_steps: int) -> int:
-        """Returns the loop for `num_steps`: single steps while the other is compiled."""
+        """Returns the steps per iteration for `num_steps`: 1 while the other loop is compiled."""
         pays = self._unrolls and self._num_steps >= UNROLL_AFTER_STEPS
         if pays and num_steps >= UNROLLED_STEPS and self.is_compiled(UNROLLED_STEPS):
             return UNROLLED_STEPS

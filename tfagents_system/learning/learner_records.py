@@ -43,7 +43,7 @@ class LearnerRecords:
           run: The run.
           train_step: Counts the train steps done.
           saves: The record of checkpoints, in which a restored one counts.
-          offline: Of an offline run: what it learns from, and what that means.
+          offline: For an offline run, what it learns from, and what that means.
         """
         self._offline = offline
         self._run, self._train_step, self._saves = run, train_step, saves
@@ -68,7 +68,7 @@ class LearnerRecords:
         return self.train_step // self._run.params.num_steps_per_iter
 
     def started(self) -> None:
-        """Tells the callbacks that the learner begins to work, and whoever reads, if offline."""
+        """Tells the callbacks that the learner begins to work, and reports an offline run."""
         if self._offline:
             print(text := f"Trains offline on {self._offline}.", flush=True)
             self._summaries.write(self.train_step, {}, texts={"learner/offline": text})

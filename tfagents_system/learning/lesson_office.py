@@ -11,15 +11,15 @@ from tfagents_system.records.lesson_rows import LessonRecord
 
 
 class LessonOffice:
-    """Ends lessons by the episodes of all workers.
+    """Ends lessons based on the episodes of all workers.
 
         office.decide(train_step)
         publisher.publish(train_step, ..., office.lessons)
 
-    Only episodes count that began in the current lessons, so those which were under way when a
-    lesson began do not. Each change is written down before workers hear of it, with how far the
-    record was read. A restarted learner reads from there on, so no episode is lost or counted
-    twice, and a lesson that has begun never goes back.
+    Only episodes that began in the current lessons count, so those under way when a lesson began
+    do not. Each change is saved before workers hear of it, with the position up to which the record
+    was read. A restarted learner reads on from there, so no episode is lost or counted twice, and a
+    lesson that has begun is never undone.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class LessonOffice:
         train_step: int,
         num_train_steps: int,
     ):
-        """Goes on with the lessons of the file `path`, if there is one.
+        """Continues with the lessons in the file `path`, if it exists.
 
         Args:
           courses: The lessons of each parameter.
@@ -98,7 +98,7 @@ class LessonOffice:
 
 
 def _read(path: pathlib.Path) -> Mapping[str, Any]:
-    """Returns what was written down; nothing if the file is missing or damaged."""
+    """Returns what was saved; nothing if the file is missing or damaged."""
     try:
         saved = read_json(path) or {}
         for part, kind in (("lessons", int), ("smoothed", float), ("read", int)):

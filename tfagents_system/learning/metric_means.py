@@ -7,10 +7,10 @@ from tfagents_system.agents.agent import ACTOR_STEPS, OF_ACTOR
 
 
 class MetricMeans:
-    """Takes the means of metrics over all train steps since it last did.
+    """Averages metrics over all train steps since the last `take`.
 
-    Those of the actor are means over the train steps that have updated it, and `loss` is the sum of
-    all losses so taken. Without such a step, they are left out.
+    The actor's metrics are means over the train steps that updated it, and `loss` is the sum of all
+    losses averaged this way. Without such a step, these are left out.
 
     means.add(metrics, num_steps=50)   # of each call of `Learner.run`
     metrics = means.take()

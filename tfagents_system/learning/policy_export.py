@@ -129,7 +129,7 @@ class PolicyExporter:
             if old.exists() and not target.exists():
                 os.replace(old, target)
             raise
-        if not self._fence.is_newest:  # frozen before the rename: put the later start's back
+        if not self._fence.is_newest:  # was frozen before the rename: restore the later start's
             os.replace(target, unfinished)
             if old.exists():
                 os.replace(old, target)

@@ -1,4 +1,4 @@
-"""What the learner gives to the workers: the policy, tickets for evaluations, lessons."""
+"""Publishes the policy, tickets for evaluations and lessons to the workers."""
 
 import functools
 from collections.abc import Sequence

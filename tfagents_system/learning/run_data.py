@@ -1,7 +1,7 @@
 """The sources of the learner's minibatches: the replay buffer, and demonstrations if there are any.
 
-Offline, there are demonstrations alone; else, a minibatch has the samples of the replay buffer
-first. Another source is one more name in `samples_by_source`, and one more `Source` in what
+Offline, demonstrations are the only source; otherwise, a minibatch begins with the samples of the
+replay buffer. To add a source, add its name to `samples_by_source` and its `Source` to what
 `learner_data` returns.
 """
 
@@ -47,7 +47,7 @@ class LearnerData(NamedTuple):
     sources: Sequence[Source]
     close: Callable[[], None]
     numbers: Callable[[], dict[str, float]] = dict  # facts of the sources, for summaries
-    offline: str | None = None  # of an offline run: what it learns from, and what that means
+    offline: str | None = None  # for an offline run, what it learns from, and what that means
 
 
 def learner_data(
@@ -63,11 +63,11 @@ def learner_data(
       run: The experiment.
       address: host:port of the replay server.
       made: Its agent, and the layout of its data.
-      demonstrations: Those of the run, if it has any.
+      demonstrations: The run's demonstrations, if it has any.
       is_deterministic: Whether learner and worker take turns.
 
     Raises:
-      ConfigError: If they would take too much memory.
+      ConfigError: If the sources would take too much memory.
     """
     if trains_offline(run.params):
         described = demonstrations and demonstrations.described
@@ -91,7 +91,7 @@ def learner_data(
 
 
 def _imitate(columns: Sequence[tf.Tensor], starts: NDArray[Any], made: Assembly) -> None:
-    """Hands demonstrations to what imitates them."""
+    """Passes demonstrations to the parts that imitate them."""
     if made.streams is not None:
         made.streams.imitate(random_transitions(columns, starts, made.reader))
     if isinstance(made.agent, ActorCriticAgent) and made.agent.cloning is not None:

@@ -73,8 +73,8 @@ class SamplingPool:
         Args:
           reader: Finds the samples in items.
           capacity: Samples of the full pool, a multiple of `num_fresh`.
-          num_initial: Samples at the first step, rounded down to `num_fresh`. More than the table
-            then has would only be duplicates, and stay too long.
+          num_initial: Samples at the first step, rounded down to a multiple of `num_fresh`. More
+            than the table then has would only be duplicates, and stay too long.
           num_fresh: Samples that each step adds, a multiple of the samples per item; their items
             overwrite the oldest once the pool is full.
           batch_size: Samples per minibatch.
@@ -112,8 +112,8 @@ class SamplingPool:
     def fill(self, iterator: Iterator[Any]) -> None:
         """Fills the pool up to its first size; blocks, and raises the iterator's exceptions.
 
-        Another call goes on: with a slow simulator, data end many times before the pool is filled,
-        and the replay server does not give the same samples again.
+        Another call continues: with a slow simulator, data run out many times before the pool is
+        full, and the replay server does not send the same samples again.
         """
         self._fill(iterator)
 

@@ -11,7 +11,7 @@ from tfagents_system.learning.sampling_pool import SamplingPool, keys_of
 
 
 class Minibatch(NamedTuple):
-    """An element of an iterator over samples in memory; a replay server's sample has its field."""
+    """An element of an iterator over samples in memory; a replay server's sample has this field."""
 
     data: tuple[tf.Tensor, ...]  # columns [N, window, size]
 

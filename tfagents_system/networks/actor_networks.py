@@ -62,7 +62,7 @@ class MlpActorNetwork(network.Network):
 
 
 class SummarizingActorNetwork(network.Network):
-    """Observation -> summarizer -> actor of its features; the state is the summarizer's."""
+    """Observation -> summarizer -> actor on its features; the state is the summarizer's."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SummarizingActorNetwork(network.Network):
         """Takes both parts; `actor` may be trained alone, and `summarizer` with the critics.
 
         Args:
-          summarizer: Such as RecurrentSummarizer.
+          summarizer: For example RecurrentSummarizer.
           actor: MlpActorNetwork for the summarizer's features.
           name: Name of the network.
         """
@@ -107,7 +107,7 @@ class InputNormalizingActorNetwork(network.Network):
         actor: network.Network,
         name: str = "InputNormalizingActorNetwork",
     ):
-        """Takes over the actor.
+        """Wraps the actor and owns it.
 
         Args:
           normalizer: Normalizer, which the agent updates.
@@ -130,7 +130,7 @@ class InputNormalizingActorNetwork(network.Network):
 
 
 class MaskingActorNetwork(network.Network):
-    """Observation with a mask -> actor of the rest -> its distribution with the mask."""
+    """Observation with a mask -> actor on the rest -> its distribution with the mask."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class MaskingActorNetwork(network.Network):
         head: ActionHead,
         name: str = "MaskingActorNetwork",
     ):
-        """Takes over the actor; `observation_spec` has the mask, `head` is that of the action."""
+        """Wraps the actor and owns it; `observation_spec` has the mask, `head` is the action's."""
         super().__init__(observation_spec, actor.state_spec, name=name)
         self.actor = actor
         self._head = head
@@ -162,12 +162,12 @@ def acting_network(
     summarizer: network.Network | None = None,
     normalizer: Normalizer | None = None,
 ) -> network.Network:
-    """Returns the network that acts from observations of the environment, without their mask.
+    """Returns the network that acts on observations of the environment, without their mask.
 
     Args:
       actor: Takes the features of `summarizer`, if there is one.
-      summarizer: Takes normalized observations, or the actor does, if there is a `normalizer`.
-      normalizer: Normalizes what the actor sees; None leaves it as it is.
+      summarizer: Takes the observations; None: the actor takes them.
+      normalizer: Normalizes the observations; None leaves them unchanged.
     """
     if summarizer is not None:
         actor = SummarizingActorNetwork(summarizer, actor)

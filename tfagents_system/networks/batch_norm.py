@@ -30,7 +30,7 @@ Map = tuple[tf.Tensor, tf.Tensor]  # scale and offset, [n] each: x -> scale x + 
 
 
 class Normalization(tf.keras.layers.Layer):
-    """Normalizes n features: with given moments, a linear map of each."""
+    """Normalizes n features; for given moments, this is a linear map of each."""
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates scale, offset, and the untrained running moments."""
@@ -42,11 +42,11 @@ class Normalization(tf.keras.layers.Layer):
         super().build(input_shape)
 
     def of_running(self) -> Map:
-        """Returns the linear map by the running moments."""
+        """Returns the linear map for the running moments."""
         return self.map_of(self.mean, self.variance)
 
     def numpy_map(self, read: Read) -> tuple[Array, Array]:
-        """Returns the linear map by the running moments; `read` returns a variable's value."""
+        """Returns the linear map for the running moments; `read` returns a variable's value."""
         scale = read(self.gamma) / np.sqrt(read(self.variance) + EPSILON)
         return scale, read(self.beta) - read(self.mean) * scale
 
@@ -56,7 +56,7 @@ class Normalization(tf.keras.layers.Layer):
             running.assign_add((1.0 - MOMENTUM) * (of_batch - running))
 
     def map_of(self, mean: tf.Tensor, variance: tf.Tensor) -> Map:
-        """Returns the linear map by given moments, [n] each."""
+        """Returns the linear map for given moments, [n] each."""
         return _map_of(self.gamma, self.beta, mean, variance)
 
 
@@ -64,7 +64,7 @@ class BatchNorm(Normalization):
     """Normalizes a batch by its own moments."""
 
     def of_batch(self, inputs: tf.Tensor) -> tuple[Map, Moments]:
-        """Returns the linear map by the moments of `inputs` [B, n], and these moments."""
+        """Returns the linear map for the moments of `inputs` [B, n], and these moments."""
         moments = moments_of(inputs)
         return self.map_of(*moments), moments
 
@@ -130,11 +130,11 @@ class UnitNorm(tf.keras.initializers.Orthogonal):
 
 
 class NormalizingLayers(tf.keras.layers.Layer):
-    """Dense layers with normalizations, one more than there are hidden layers.
+    """Dense layers with normalizations, one more normalization than hidden layers.
 
-    Subclasses take the units of the hidden layers and the output layer. They have `call`, which
-    returns the outputs [..., units] with the running moments, `of_batch`, and `folded`, which
-    returns kernel and bias of dense layers equivalent to `call` without normalization.
+    Subclasses take the units of the hidden layers and the output layer. They define `call`, which
+    returns the outputs [..., units] for the running moments; `of_batch`; and `folded`, which
+    returns kernels and biases of dense layers that are equivalent without normalization.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class NormalizingLayers(tf.keras.layers.Layer):
         self.normalizations = normalizations
         self.output_layer = output_layer
         for layer in (*hidden_layers, output_layer):
-            layer.kernel_initializer = make_initializer()  # one alone draws the same numbers again
+            layer.kernel_initializer = make_initializer()  # a shared one repeats its numbers
 
     @property
     def kernels(self) -> list[tf.Variable]:
@@ -159,7 +159,7 @@ class NormalizingLayers(tf.keras.layers.Layer):
         return [layer.kernel for layer in (*self.hidden_layers, self.output_layer)]
 
     def running_moments(self) -> list[Moments]:
-        """Returns the moments of each normalization for which `update` changes nothing."""
+        """Returns, for each normalization, the moments for which `update` changes nothing."""
         return [(n.mean.read_value(), n.variance.read_value()) for n in self.normalizations]
 
     def update(self, moments: list[Moments]) -> None:
@@ -198,7 +198,7 @@ class BatchNormLayers(NormalizingLayers):
         super().build(input_shape)
 
     def call(self, features: tf.Tensor) -> tf.Tensor:
-        """Returns the outputs [..., units] for `features` [..., n], with the running moments."""
+        """Returns the outputs [..., units] for `features` [..., n], by the running moments."""
         first, *others = (normalization.of_running() for normalization in self.normalizations)
         features = _mapped(features, first)
         for layer, (scale, offset) in zip(self.hidden_layers, others, strict=True):
@@ -208,7 +208,7 @@ class BatchNormLayers(NormalizingLayers):
     def of_batch(
         self, features: tf.Tensor, half: int | None = None
     ) -> tuple[tf.Tensor, list[Moments]]:
-        """Returns the outputs [B, units] with the batch's moments, and those of each layer.
+        """Returns the outputs [B, units] by the batch's moments, and the moments of each layer.
 
         `half` is the half of the batch, 0 or 1, whose outputs are returned; None: both.
         """

@@ -34,7 +34,7 @@ class BatchRenorm(Normalization):
     """
 
     def of_batch(self, inputs: tf.Tensor, num_updates: tf.Tensor) -> tuple[Map, Moments]:
-        """Returns the linear map by the moments of `inputs` [B, n], and these moments.
+        """Returns the linear map for the moments of `inputs` [B, n], and these moments.
 
         After the warm-up, the paper's r and d correct it; no gradient flows through them.
         """
@@ -58,7 +58,7 @@ class RenormalizedLayers(NormalizingLayers):
         hidden_layers = dense_layers(fc_layer_params)
         normalizations = [BatchRenorm() for _ in range(1 + len(hidden_layers))]
         # Normalized layers learn in steps relative to the size of their weights, and Keras' default
-        # makes those that read observations a third of what the authors' code does.
+        # makes the weights that read observations a third as large as in the authors' code.
         initializer = tf.keras.initializers.LecunNormal
         super().__init__(
             hidden_layers, normalizations, output_layer, initializer, "renormalized_layers"
@@ -74,7 +74,7 @@ class RenormalizedLayers(NormalizingLayers):
         super().build(input_shape)
 
     def call(self, features: tf.Tensor) -> tf.Tensor:
-        """Returns the outputs [..., units] for `features` [..., n], with the running moments."""
+        """Returns the outputs [..., units] for `features` [..., n], by the running moments."""
         *maps, last = (normalization.of_running() for normalization in self.normalizations)
         for linear_map, layer in zip(maps, self.hidden_layers, strict=True):
             features = layer.of(features, *_taken_up(linear_map, layer))
@@ -83,7 +83,7 @@ class RenormalizedLayers(NormalizingLayers):
     def of_batch(
         self, features: tf.Tensor, num_updates: tf.Tensor
     ) -> tuple[tf.Tensor, list[Moments]]:
-        """Returns the outputs [B, units] with the batch's moments, and those of each layer."""
+        """Returns the outputs [B, units] by the batch's moments, and the moments of each layer."""
         *normalizations, last = self.normalizations
         all_moments = []
         for normalization, layer in zip(normalizations, self.hidden_layers, strict=True):

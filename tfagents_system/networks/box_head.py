@@ -1,4 +1,4 @@
-"""The head for one bounded float32 vector, on a Gaussian that tanh squashes."""
+"""The head for one bounded float32 vector, with a Gaussian squashed by tanh."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +45,7 @@ class BoxHead(ActionHead):
         self.vector_size = self.num_actions
         self.default_target_entropy = -self.num_actions  # arXiv:1812.05905, table 1
         self._is_scaled = not self.center.any() and (self.magnitude == 1).all()
-        # log of the bounds' volume over that of [-1, 1]^A: the difference of log pi by scaling.
+        # log of the bounds' volume over that of [-1, 1]^A: the change of log pi by scaling.
         self._log_volume = float(np.log(self.magnitude).sum())
 
     def output_layer(self, is_deterministic: bool) -> OutputLayer:
@@ -178,7 +178,7 @@ class NumpyBoxHead:
         return arrays | {name: np.broadcast_to(value, [num]) for name, value in bounds.items()}
 
     def _scaled(self, action: Floats) -> Floats:
-        """Returns an action scaled to [-1, 1] in the environment's unit, within its bounds."""
+        """Converts an action scaled to [-1, 1] to the environment's unit, within its bounds."""
         action = self._center + self._magnitude * action
         return np.minimum(np.maximum(action, self._low), self._high)  # the sum is rounded
 

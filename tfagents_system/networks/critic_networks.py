@@ -43,7 +43,7 @@ class MlpCriticNetwork(network.Network):
           num_quantiles: Number of quantiles of the return; None: only Q.
           layer_norm: Whether each hidden layer is Dense + dropout + layer normalization + ReLU.
           dropout_rate: Share of units that are dropped, drawn again in each call.
-          streams: Names of the reward streams, "extrinsic" for the environment's; none: its alone.
+          streams: Names of the reward streams, "extrinsic" for the environment's; empty: it alone.
           image_encoder: See `observation_encoder`.
           name: Name of the network.
         """
@@ -58,7 +58,7 @@ class MlpCriticNetwork(network.Network):
         )
         self._has_one_output = num_quantiles is None and self.head.num_values == 1
         num_outputs = num_quantiles or self.head.num_values
-        # The same layer with and without other streams, so that its weights can be taken over.
+        # The same layer with and without other streams, so that its weights can be reused.
         self.value_layer = tf.keras.layers.Dense(num_outputs, name="q_value")
         self.stream_layers = {
             stream: tf.keras.layers.Dense(num_outputs, name=f"{STREAM_LAYER}{stream}")
@@ -76,9 +76,9 @@ class MlpCriticNetwork(network.Network):
     ) -> tuple[tf.Tensor, Nest]:
         """Returns (Q [B] or [B, T], `network_state` unchanged) for inputs (observation, action).
 
-        With `num_quantiles` it is [B, num_quantiles] or [B, T, num_quantiles]; for countable
-        actions Q is [B, num_values] or [B, T, num_values] of all of them. With `streams` it is a
-        dict of such tensors.
+        With `num_quantiles`, Q is [B, num_quantiles] or [B, T, num_quantiles]; for discrete
+        actions it is [B, num_values] or [B, T, num_values], of all actions. With `streams`, it is
+        a dict of such tensors.
         """
         observation, action = inputs
         features = tf.concat([self.encoder(observation), self.head.critic_inputs(action)], axis=-1)
@@ -142,7 +142,7 @@ class SummarizingCriticNetwork(network.Network):
         """Takes both parts.
 
         Args:
-          summarizer: Such as RecurrentSummarizer.
+          summarizer: For example RecurrentSummarizer.
           critic: MlpCriticNetwork for the summarizer's features and an action.
           name: Name of the network.
         """

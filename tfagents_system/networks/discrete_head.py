@@ -27,15 +27,15 @@ from tfagents_system.networks.heads import (
 )
 
 TARGET_ENTROPY = 0.2  # as a share of the largest, log n
-MOST_ACTIONS = 10_000  # of all branches; a bounded integer without meaning as a choice has more
+MOST_ACTIONS = 10_000  # of all branches; a bounded integer that is not a choice has more
 
 
 class DiscreteHead(ActionHead):
     """The head for a scalar or a vector of bounded integers; each is a branch.
 
-    The critics return the values of all actions [..., N], branch after branch; the value of an
-    action is the mean over its branches, and so are log-probabilities and entropies. Several
-    branches are as many parts.
+    The critics return the values of all actions [..., N], branch by branch; the value of an action
+    is the mean over its branches, and so are log-probabilities and entropies. If there are several
+    branches, each is a part.
     """
 
     def __init__(self, action_spec: Nest):
@@ -89,10 +89,10 @@ class DiscreteHead(ActionHead):
         return Categoricals(logits, start, self.sizes)
 
     def own(self, distribution: Any) -> Categoricals:
-        """Returns an actor's distribution as Categoricals; a user's network may have a Categorical.
+        """Returns an actor's distribution as Categoricals; a user's network may use a Categorical.
 
         Raises:
-          ConfigError: If it has another, or one of other integers.
+          ConfigError: If it is another distribution, or over other integers.
         """
         if isinstance(distribution, Categoricals):
             return distribution
@@ -226,14 +226,14 @@ class NumpyDiscreteHead:
         )
 
     def sample(self, outputs: Floats, noise: Floats) -> Any:
-        """See NumpyHead; `noise` [K] is normal, and its distribution function is uniform."""
+        """See NumpyHead; `noise` [K] is normal, so its distribution function is uniform."""
         if outputs.ndim == 2:
             return np.stack(list(map(self.sample, outputs, noise)))
         chosen = []
         for logits, normal in zip(np.split(outputs, self._ends), noise, strict=True):
             sums = np.cumsum(np.exp(logits - logits.max(), dtype=np.float64))
             uniform = 0.5 * (1.0 + math.erf(normal / math.sqrt(2.0)))
-            # Below the sum, so that the choice has a probability.
+            # Below the sum, so that the choice has a probability above 0.
             chosen.append(sums.searchsorted(uniform * np.nextafter(sums[-1], 0), "right"))
         return self._action(chosen)
 
@@ -244,7 +244,7 @@ class NumpyDiscreteHead:
     def arrays(self, kernel: Floats, bias: Floats) -> dict[str, Any]:
         """Returns `logits_kernel`, `logits_bias`, `sizes` [K] and `start` [] or [K].
 
-        action = start + the number of the largest logit in each branch.
+        action = start + the index of the largest logit in each branch.
         """
         return {
             "logits_kernel": kernel, "logits_bias": bias, "sizes": self._sizes,

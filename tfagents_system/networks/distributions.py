@@ -110,7 +110,7 @@ class Categoricals(tfd.AutoCompositeTensorDistribution):
         """Takes the parameters.
 
         Args:
-          logits: [..., N], branch after branch.
+          logits: [..., N], branch by branch.
           start: [] or [K], the smallest integer of each branch, of the event's dtype.
           sizes: [K], the number of integers of each branch, constant; N is their sum.
           name: Name of the distribution.
@@ -156,7 +156,7 @@ class Categoricals(tfd.AutoCompositeTensorDistribution):
         return [self._logits[..., end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
     def _event(self, chosen: list[tf.Tensor]) -> tf.Tensor:
-        """Returns the event for the number of each branch's choice, [...] each."""
+        """Returns the event for the index of each branch's choice, [...] each."""
         is_scalar = self._start.shape.rank == 0
         numbers = chosen[0] if is_scalar else tf.stack(chosen, axis=-1)
         return self._start + tf.cast(numbers, self._start.dtype)

@@ -14,7 +14,7 @@ _MERGE_LAYER = tf.keras.layers.Add.__base__  # not exported by Keras
 
 
 def num_inputs(spec: tf.TensorSpec) -> int:
-    """Returns how many inputs of a network a part of an observation is."""
+    """Returns the number of network inputs for a part of an observation."""
     return len(columns(spec)[0]) if is_category(spec) else math.prod(spec.shape)
 
 
@@ -30,7 +30,7 @@ class ObservationEncoder(tf.keras.layers.Layer):
     """Joins an observation to one float32 vector for each step.
 
     The parts are flattened and joined in the order of `tf.nest.flatten`, which sorts the keys of a
-    dict; a category becomes an input for each of its integers, see core/categories.py.
+    dict; a category is one-hot encoded, see core/categories.py.
 
     With a `preprocessing_combiner`, each network uses its own copy of it. As in TF-Agents'
     EncodingNetwork, it receives the nest [N, ...] with the environment's dtypes, where N counts all

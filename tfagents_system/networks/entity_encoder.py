@@ -13,18 +13,18 @@ import tensorflow as tf
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.observation_kinds import is_entities
 
-SIZE = 128  # numbers of an embedding
+SIZE = 128  # length of an embedding
 NUM_HEADS = 4
-LEAST_SQUARES = 0.01  # of the numbers of an entity: with a smaller sum it is absent
+LEAST_SQUARES = 0.01  # an entity with a smaller sum of squares is absent
 EPSILON = 1e-5  # added to variances
-ABSENT = -1e6  # score of what no entity attends to
+ABSENT = -1e6  # score of entities that get no attention
 
 
 class EntityEncoder(tf.keras.layers.Layer):
     """Joins an observation with lists of entities to one float32 vector for each step.
 
-    The other parts are joined by their own encoder. Behind them are the SIZE features of all
-    entities together, zeros if none is present.
+    The other parts are joined by their own encoder. The SIZE features of all entities together
+    follow, zeros if none is present.
     """
 
     def __init__(self, observation_spec: Nest, others: tf.keras.layers.Layer | None):
@@ -32,7 +32,7 @@ class EntityEncoder(tf.keras.layers.Layer):
 
         Args:
           observation_spec: Nest of TensorSpecs without batch axis.
-          others: Encoder of the list of all leaves that are no entities; None if there are none.
+          others: Encoder of the list of all leaves that are not entities; None if there are none.
         """
         super().__init__(name="entity_encoder")
         self.specs = tf.nest.flatten(observation_spec)
@@ -63,12 +63,12 @@ class EntityEncoder(tf.keras.layers.Layer):
 class EntityAttention(tf.keras.layers.Layer):
     """Lists of entities -> an embedding of each -> residual self-attention -> their mean.
 
-    An embedding is a dense layer, of each list its own, of the entity and of an embedding of
-    everything else that is observed.
+    Each list has a dense layer that embeds an entity together with an embedding of everything else
+    that is observed.
     """
 
     def __init__(self, num_lists: int, has_self: bool):
-        """Makes no variables yet; `has_self` tells whether there is anything else."""
+        """Makes no variables yet; `has_self` tells whether anything else is observed."""
         super().__init__(name="entity_attention")
         self._self_layers = [_dense("self", "swish")] if has_self else []
         self._embedding_layers = [_dense(f"entities_{k}", "swish") for k in range(num_lists)]
@@ -76,7 +76,7 @@ class EntityAttention(tf.keras.layers.Layer):
 
     @property
     def dense_layers(self) -> list[tf.keras.layers.Dense]:
-        """Those of everything else, of each list, of query, key, value and output, in order."""
+        """The layers of everything else, each list, query, key, value and output, in order."""
         return [*self._self_layers, *self._embedding_layers, *self._attention_layers]
 
     def call(self, lists: Sequence[tf.Tensor], features: tf.Tensor | None = None) -> tf.Tensor:
@@ -117,9 +117,9 @@ def standardized(x: tf.Tensor) -> tf.Tensor:
 
 
 def _attended(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
-    """Returns the values [B, n, SIZE] that entities attend to: of those that are `present` [B, n].
+    """Returns the attended values [B, n, SIZE] of the entities that are `present` [B, n].
 
-    As in ML-Agents, scores are divided by the root of SIZE, not by that of a head's share of it.
+    As in ML-Agents, scores are divided by the root of SIZE, not of a head's share of it.
     """
 
     def by_head(x: tf.Tensor) -> tf.Tensor:

@@ -23,7 +23,7 @@ class GoalReader:
         self.num_inputs = sum(map(num_inputs, filter(is_goal, self.specs)))
 
     def __call__(self, observation: Nest) -> tf.Tensor | None:
-        """Returns [B, n] for leaves [B, ...], or [B, T, n] for leaves [B, T, ...]; None without."""
+        """Returns [B, n] for leaves [B, ...], [B, T, n] for [B, T, ...], and None without goals."""
         leaves = tf.nest.flatten(observation)
         outer = tf.shape(leaves[0])[: leaves[0].shape.rank - len(self.specs[0].shape)]
         parts = []
@@ -43,7 +43,7 @@ class GoalReader:
     def beside(self, features: tf.Tensor, observation: Nest) -> Nest:
         """Returns `features` of an observation, in a dict with its goals if there are any.
 
-        So the networks after a summarizer have goals, too.
+        This gives the networks after a summarizer the goals, too.
         """
         goals = self(observation)
         return features if goals is None else {"features": features, "goals": goals}
@@ -83,7 +83,7 @@ class GoalConditionedDense(tf.keras.layers.Layer):
         """
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
         goals = tf.reshape(goals, [-1, goals.shape[-1]])
-        # Of a minibatch the number of rows is known; other calls keep to ops that exports have.
+        # A minibatch has a known number of rows; other calls use only ops that exports support.
         products = self._products_of_minibatch if (rows.shape[0] or 1) > 1 else self._products
         shape = tf.concat([tf.shape(inputs)[:-1], [self.units]], axis=0)
         outputs = tf.reshape(products(rows, goals), shape) + self.bias
@@ -100,7 +100,7 @@ class GoalConditionedDense(tf.keras.layers.Layer):
         return tf.linalg.matvec(self._kernels(goals), rows, transpose_a=True)
 
     def _products_of_minibatch(self, rows: tf.Tensor, goals: tf.Tensor) -> tf.Tensor:
-        """Generates the kernels of few goals once each, not once for each row that has them."""
+        """Generates kernels once per distinct goal, not once per row, if these are few."""
         distinct, index = tf.raw_ops.UniqueV2(x=goals, axis=[0])
         num_rows = rows.shape[0]
 

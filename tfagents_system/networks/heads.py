@@ -1,4 +1,4 @@
-"""Action heads: all that depends on the kind of an action space, one head for each kind."""
+"""Action heads: everything that depends on the kind of action space, one head for each kind."""
 
 import abc
 from collections.abc import Callable
@@ -19,11 +19,11 @@ class NumpyHead(Protocol):
     """An actor's head in NumPy, for one env step, or for B at once.
 
     `outputs` [n] float32, or [B, n], are the outputs of the actor's last layer. All other arrays
-    have the axis B, too, or not.
+    have the axis B if `outputs` does.
     """
 
     num_noises: int  # random numbers of mean 0 and variance 1 per random action; may be 0
-    num_choices: int  # those, at the end, that choose integers
+    num_choices: int  # of these, the last ones, which choose integers
 
     def masked(self, outputs: Floats, mask: NDArray[Any]) -> Floats:
         """Returns `outputs` with FORBIDDEN for integers whose entry in `mask` [N] is 0."""
@@ -76,11 +76,11 @@ class ActionHead(abc.ABC):
     """
 
     action_spec: Nest
-    num_values: int  # outputs of each critic: 1, or one for each countable action
+    num_values: int  # outputs of each critic: 1, or one for each discrete action
     # An action has one part, or P: the continuous one and each choice among integers. Each has its
     # own temperature. Log-probabilities are [...], or [..., P]; their sum is the action's.
     vector_size: int  # of `as_vector`
-    part_weights: float | Floats  # 1, or [P], by which the log-probability of each part counts
+    part_weights: float | Floats  # weight of each part's log-probability: 1, or [P]
     default_target_entropy: float | Floats  # in nats, [] or [P], times `part_weights`
 
     @abc.abstractmethod
@@ -99,15 +99,15 @@ class ActionHead(abc.ABC):
         """
 
     def reachable_share(self, mask: tf.Tensor) -> Any:
-        """Returns the largest entropy of each part under `mask`, by that without one: in [0, 1].
+        """Returns each part's largest entropy under `mask`, divided by that without: in [0, 1].
 
-        It is [...], or [..., P]. Of numbers it is 1, for no mask concerns them.
+        It is [...], or [..., P]. For the continuous part it is 1, because masks do not affect it.
         """
         return 1.0
 
     @abc.abstractmethod
     def sample(self, distribution: Any) -> tuple[Any, tf.Tensor]:
-        """Samples actions of an actor's distribution; returns them and their log-probabilities.
+        """Samples actions from an actor's distribution; returns them and their log-probabilities.
 
         The log-probabilities do not depend on the unit of the action.
         """
@@ -122,9 +122,9 @@ class ActionHead(abc.ABC):
 
         Args:
           distribution: An actor's distribution over actions [..., A].
-          judge: Returns the critics' values of actions. For countable actions it returns those of
-            all at once, along the last axis: then actions are not inputs of the critics but their
-            outputs, and those that it gets do not matter.
+          judge: Returns the critics' values of actions. For discrete actions it returns the values
+            of all at once, along the last axis: then actions are outputs of the critics, not
+            inputs, and the argument of `judge` does not matter.
         """
 
     @abc.abstractmethod
@@ -138,15 +138,15 @@ class ActionHead(abc.ABC):
     def as_vector(self, action: Any) -> tf.Tensor:
         """Returns actions [..., A] as numbers [..., vector_size].
 
-        Those of a Box are scaled to [-1, 1]; an integer is a 1 among zeros.
+        Actions of a Box are scaled to [-1, 1]; an integer is one-hot encoded.
         """
 
     @abc.abstractmethod
     def prediction(self, distribution: Any) -> tf.Tensor:
         """Returns an actor's prediction of an action, [..., vector_size], for `prediction_error`.
 
-        Gradients flow to the actor. Numbers are those of a sampled action, or of a deterministic
-        actor's, scaled to [-1, 1]; an integer has logits.
+        Gradients flow to the actor. For a Box, it is a sampled or a deterministic actor's action,
+        scaled to [-1, 1]; for an integer, logits.
         """
 
     @abc.abstractmethod

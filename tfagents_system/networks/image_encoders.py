@@ -108,7 +108,7 @@ _BY_SIZE = ("nature_cnn", "simple", "impala", "match3", "fully_connected")
 
 
 def encoder_kind(spec: tf.TypeSpec, chosen: str | None) -> str:
-    """Returns the encoder of an image: `chosen`, or by its size if that is None.
+    """Returns the encoder of an image: `chosen`, or one by its size if that is None.
 
     Raises:
       ConfigError: If the image is too small for `chosen`.
@@ -190,7 +190,7 @@ def random_shift(
       images: [B, H, W, C], or [B, T, H, W, C], where each sequence has one shift.
       largest: Pixels, >= 0.
       seed: int32 [2]; the same seed gives the same shifts.
-      side_axes: Axes of height and width, counted from the last, if they are others.
+      side_axes: Axes of height and width, counted from the last, for other layouts.
     """
     batch = tf.shape(images)[0]
     shifts = tf.random.stateless_uniform([2, batch], seed, -largest, largest + 1, tf.int32)

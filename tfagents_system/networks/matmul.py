@@ -145,7 +145,7 @@ def twice_differentiable(
 
 
 def tape_gradients(function: Callable[..., tf.Tensor]) -> Callable[..., _Gradients]:
-    """Returns (upstream, *arguments) -> the gradients of `function` by its arguments."""
+    """Returns (upstream, *arguments) -> the gradients of `function` w.r.t. its arguments."""
 
     def gradients(upstream: tf.Tensor, *arguments: tf.Tensor) -> _Gradients:
         with tf.GradientTape() as tape:
@@ -201,6 +201,6 @@ def _product(rows: tf.Tensor, kernel: tf.Tensor, values: str, gradients: str) ->
 
 def _multiply(left: tf.Tensor, right: tf.Tensor, precision: str, **transposed: bool) -> tf.Tensor:
     # The CPU sums in float32 and rounds the sum. Bias and activation in bfloat16 would be fused
-    # with the product, but a slower one.
+    # with the product, but that product is slower.
     factors = tf.cast(left, precision), tf.cast(right, precision)
     return tf.cast(tf.matmul(*factors, **transposed), tf.float32)

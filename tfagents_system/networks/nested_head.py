@@ -1,8 +1,8 @@
 """The head for a Dict or Tuple of Box and discrete actions, such as an arm and a gripper.
 
 V(s) = mean_i sum_a pi_i(a|s) (min_k Q_k,i(s, c, a) - alpha_i log pi_i(a|s)) - alpha_c log pi(c|s):
-the continuous actions c are sampled, and inputs of the critics; i is a branch of the discrete
-actions, whose values are outputs of the critics. Given the state, all are independent.
+the continuous actions c are sampled, and are inputs of the critics; i is a branch of the discrete
+actions, whose values are outputs of the critics. Given the state, all parts are independent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,8 @@ Leaf = BoxHead | DiscreteHead
 class NestedHead(ActionHead):
     """The head for a nest of actions, with a head for each leaf.
 
-    All Boxes are one part, the first; each branch of a discrete leaf is another. The critics return
-    the values of all integers [..., N], leaf after leaf; without any, the value of the Boxes.
+    All Boxes together are the first part; each branch of a discrete leaf is another. The critics
+    return the values of all integers [..., N], leaf by leaf; without any, the value of the Boxes.
     """
 
     def __init__(self, action_spec: Nest, leaves: Sequence[Leaf]):
@@ -109,12 +109,12 @@ class NestedHead(ActionHead):
         return tf.concat(inputs, axis=-1)
 
     def as_vector(self, action: Nest) -> tf.Tensor:
-        """See ActionHead; leaf after leaf."""
+        """See ActionHead; leaf by leaf."""
         parts = [leaf.as_vector(of_leaf) for leaf, of_leaf in self._with(action)]
         return tf.concat(parts, axis=-1)
 
     def prediction(self, distribution: Any) -> tf.Tensor:
-        """See ActionHead; leaf after leaf."""
+        """See ActionHead; leaf by leaf."""
         parts = [leaf.prediction(of_leaf) for leaf, of_leaf in self._with(distribution)]
         return tf.concat(parts, axis=-1)
 
@@ -137,7 +137,7 @@ class NestedHead(ActionHead):
         ])  # fmt: skip
 
     def alpha_metrics(self, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
-        """See ActionHead; those of continuous and of discrete parts come beside, if it has both."""
+        """See ActionHead; if it has both, also those of continuous and of discrete parts."""
         metrics = super().alpha_metrics(alpha)
         if self.boxes and self.discrete:
             metrics["continuous_alpha"] = alpha[0]
@@ -163,7 +163,7 @@ class NestedHead(ActionHead):
             begin += leaf.num_values
 
     def _parts(self, log_probs: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Returns log-probabilities [..., P], or [...] of one part, from those of the leaves."""
+        """Returns log-probabilities [..., P], or [...] of a single part, from the leaves'."""
         of_boxes = [p for leaf, p in zip(self.leaves, log_probs, strict=True)
                     if isinstance(leaf, BoxHead)]  # fmt: skip
         parts = [tf.add_n(of_boxes)[..., tf.newaxis]] if of_boxes else []
@@ -252,6 +252,6 @@ class NumpyNestedHead:
 
 
 def _places(sizes: Sequence[int]) -> list[slice]:
-    """Returns where parts of these sizes lie in a row of all."""
+    """Returns the slices of parts of these sizes in a row of all."""
     ends = np.cumsum(sizes).tolist()
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]

@@ -63,9 +63,9 @@ class Normalizer(tf.keras.layers.Layer):
         networks take normalizer.normalized(minibatch, statistics)
         normalizer.update(statistics)                        # once per train step
 
-    Images, lists of entities, of which rows of zeros are absent, and parts that are not floating
-    point stay unchanged. The statistics are variables
-    of the policies that use them, so they are saved, published and exported with the weights.
+    Images, parts that are not floating point, and lists of entities, whose rows of zeros are absent
+    entities, stay unchanged. The statistics are variables of the policies that use them, so they
+    are saved, published and exported with the weights.
 
     They are computed from the minibatches of train steps, not from collected env steps: so only one
     place changes them, they do not depend on workers that come and go, lost episodes or restarts,

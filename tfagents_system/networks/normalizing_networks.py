@@ -33,10 +33,10 @@ class NormalizingCriticNetwork(network.Network):
         Args:
           input_tensor_spec: (observation_spec, action_spec) without batch axis.
           fc_layer_params: Units of each hidden layer.
-          layers: Such as BatchNormLayers.
+          layers: For example BatchNormLayers.
           preprocessing_combiner: See `observation_encoder`.
-          support: Returns for which the outputs are logits; empty: only Q, for countable actions
-            of each, [B, num_values].
+          support: Values of the return for which the outputs are logits; empty: only Q, for
+            discrete actions of each, [B, num_values].
           image_encoder: See `observation_encoder`.
           name: Name of the network.
         """
@@ -53,7 +53,7 @@ class NormalizingCriticNetwork(network.Network):
 
     @property
     def kernels(self) -> list[tf.Variable]:
-        """Those of all dense layers, [inputs, units] each."""
+        """The kernels of all dense layers, [inputs, units] each."""
         return self.layers_of_value.kernels
 
     def call(
@@ -63,7 +63,7 @@ class NormalizingCriticNetwork(network.Network):
         network_state: Nest = (),
         training: bool = False,
     ) -> tuple[tf.Tensor, Nest]:
-        """Returns (Q [B], `network_state` unchanged), with the running moments."""
+        """Returns (Q [B], `network_state` unchanged), by the running moments."""
         outputs = self.layers_of_value(self._features(inputs))
         if self.support:
             return expectation(tf.nn.softmax(outputs), self.support), network_state
@@ -72,7 +72,7 @@ class NormalizingCriticNetwork(network.Network):
     def of_batch(
         self, inputs: tuple[Nest, tf.Tensor], *arguments: Any
     ) -> tuple[tf.Tensor, list[Moments]]:
-        """Returns Q [B], or logits [B, bins], with the batch's moments, and those of each layer.
+        """Returns Q [B], or logits [B, bins], by the batch's moments, and each layer's moments.
 
         `arguments` are passed to the layers' `of_batch`.
         """
@@ -112,7 +112,7 @@ class NormalizingActorNetwork(network.Network):
 
     @property
     def kernels(self) -> list[tf.Variable]:
-        """Those of all dense layers, [inputs, units] each."""
+        """The kernels of all dense layers, [inputs, units] each."""
         return self.layers_of_head.kernels
 
     def call(
@@ -122,12 +122,12 @@ class NormalizingActorNetwork(network.Network):
         network_state: Nest = (),
         training: bool = False,
     ) -> tuple[Any, Nest]:
-        """Returns (distribution, `network_state` unchanged), with the running moments."""
+        """Returns (distribution, `network_state` unchanged), by the running moments."""
         projected = self.layers_of_head(self.encoder(observation))
         return self.head.of(projected), network_state
 
     def of_batch(self, observation: Nest, *arguments: Any) -> tuple[Any, list[Moments]]:
-        """Returns the distribution with the batch's moments, and those of each layer."""
+        """Returns the distribution by the batch's moments, and the moments of each layer."""
         projected, moments = self.layers_of_head.of_batch(self.encoder(observation), *arguments)
         return self.head.of(projected), moments
 

@@ -1,4 +1,4 @@
-"""Chooses the encoder of a network's observations by what they are."""
+"""Chooses the encoder for a network's observations by their kind."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def observation_encoder(
 
 
 def is_visual(encoder: tf.keras.layers.Layer) -> bool:
-    """Returns whether an encoder, or that of what is beside entities, has convolutions."""
+    """Returns whether an encoder, or its encoder of all but entities, has convolutions."""
     return isinstance(getattr(encoder, "others", encoder), VisualEncoder)
 
 

@@ -128,7 +128,7 @@ def _fused_lstm(
     """Runs an LSTMCell over [B, T, n] by one op; returns (outputs [B, T, units], [h, c])."""
     h, c = state
     no_peephole = tf.zeros([cell.units])
-    # BlockLSTMV2 has Keras' order of gates, but in TensorFlow 2.15 the gradient of this one.
+    # BlockLSTMV2 has Keras' order of gates, but TensorFlow 2.15 gives it this op's gradient.
     _, cells, *_, outputs = tf.raw_ops.BlockLSTM(
         seq_len_max=tf.cast(tf.shape(inputs)[1], tf.int64),
         x=tf.transpose(inputs, [1, 0, 2]),

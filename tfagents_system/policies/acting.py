@@ -105,7 +105,7 @@ class TfActingPolicy:
         self, slots: Sequence[int], time_steps: Sequence[ts.TimeStep], states: Sequence[Any]
     ) -> tuple[Sequence[Any], Sequence[Any]]:
         """Returns (actions as NumPy arrays, states as tensors for a batch of one)."""
-        # tf.stack makes int32 of NumPy's uint8, such as images.
+        # tf.stack would convert NumPy's uint8, such as images, to int32.
         batched = tf.nest.map_structure(lambda *x: np.stack(x), *time_steps)
         step = self._action(batched, tf.nest.map_structure(lambda *x: tf.concat(x, 0), *states))
         actions = tf.nest.map_structure(lambda x: x.numpy(), step.action)
@@ -164,7 +164,7 @@ class AgentPolicies:
             self.greedy = TfActingPolicy(agent.policy)
 
     def _check_noise_is_white(self, policy: tf_policy.TFPolicy, noise_beta: float) -> None:
-        """Raises ConfigError for noise that is correlated in time, which TensorFlow has not."""
+        """Raises ConfigError for noise that is correlated in time, which TensorFlow cannot draw."""
         is_ornstein_uhlenbeck = isinstance(policy, NoisyPolicy) and policy.is_ornstein_uhlenbeck
         for name, value, allowed in (
             ("exploration_noise_beta", f"{noise_beta:g}", "0"),
@@ -190,7 +190,7 @@ class AgentPolicies:
         return NumpyNoisyPolicy(self._actor, noises, policy.std)
 
     def update(self, values: Sequence[NDArray[Any]]) -> None:
-        """Replaces the policy's variables; `values` in the order of `variables`."""
+        """Replaces the policy's variables; `values` are in the order of `variables`."""
         if self._actor is not None:
             self._actor.update(values)
             return

@@ -1,4 +1,4 @@
-"""Writes what an encoder does to an observation as steps that need no TensorFlow."""
+"""Describes an observation encoder as steps that need no TensorFlow."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from tfagents_system.networks.entity_encoder import (
 )
 from tfagents_system.networks.image_encoders import Residual, VisualEncoder
 
-Read = Callable[[tf.Variable], NDArray[Any]]  # its value
+Read = Callable[[tf.Variable], NDArray[Any]]  # returns its value
 
 
 def encoder_arrays(
@@ -28,25 +28,25 @@ def encoder_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Returns the arrays from which `numpy_encoders.encoded` computes what `encoder` does.
 
-    These are none if it only joins the parts of an observation. `goal_steps` are also there if it
-    has goals, and read them.
+    There are none if it only joins the parts of an observation. If it has goals, there are also
+    `goal_steps`, which read them.
 
-    `encoder_steps` are words for each step, and `encoder_kernel_<k>` and `encoder_bias_<k>` the
+    `encoder_steps` describe each step in words; `encoder_kernel_<k>` and `encoder_bias_<k>` are the
     weights of the steps that end with the number k. The steps are:
 
     - `skip n`: the next n numbers are not used.
-    - `part n`: the next n numbers are features as they are.
+    - `part n`: the next n numbers are features, unchanged.
     - `image 84 84 3 HWC 255`: the next numbers are an image of these axes, divided by 255; the
       steps up to the next `part` or `image` make its features.
     - `conv stride padding k`, `dense k`, `layer_norm epsilon k`, `max_pool size stride`, `flatten`,
       `relu`, `elu`, `tanh`, `leaky_relu slope`.
-    - `one_hot k`: a part that is a category becomes an input for each integer, see
-      `core/categories.py`; the weights are its columns.
-    - `keep` and `add`: the values of the first are added by the second.
+    - `one_hot k`: a part that is a category is one-hot encoded, see `core/categories.py`; the
+      weights are its columns.
+    - `keep` and `add`: the second adds the values at the first.
     - `entities n m`: the next numbers are a list of n entities of m numbers.
     - `attention heads least epsilon k`: the features of all lists, in which entities with a sum of
       squares below `least` are absent, become the last part. Its weights begin with the number k:
-      those of the parts before, if any, of each list, and of query, key, value and output.
+      those of the earlier parts, if any, of each list, and of query, key, value and output.
     """
     steps: list[str] = []
     arrays: dict[str, NDArray[Any]] = {}

@@ -16,17 +16,17 @@ class Noise(Protocol):
     """A source of vectors [A] float32 with mean 0."""
 
     def restart(self) -> None:
-        """Makes what follows independent of what was before, at the start of an episode."""
+        """Makes later noise independent of earlier noise, at the start of an episode."""
 
     def next(self) -> NDArray[np.float32]:
         """Returns the noise of the next step."""
 
 
 class JointNoise:
-    """The vectors of several sources in one."""
+    """Joins the vectors of several sources into one."""
 
     def __init__(self, parts: Sequence[Noise]):
-        """`parts` are owned, and of disjoint entries, in order."""
+        """`parts` are owned; their vectors are joined in order."""
         self._parts = parts
 
     def restart(self) -> None:
@@ -84,8 +84,8 @@ class ColoredNoise:
         self._rows: Iterator[NDArray[np.float32]] = iter(())
 
     def restart(self) -> None:
-        """Makes what follows independent of what was before, at the start of an episode."""
-        if self._amplitude is not None:  # white noise always is
+        """Makes later noise independent of earlier noise, at the start of an episode."""
+        if self._amplitude is not None:  # white noise always is independent
             self._rows = iter(())
 
     def next(self) -> NDArray[np.float32]:

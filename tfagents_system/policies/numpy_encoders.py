@@ -1,4 +1,4 @@
-"""Computes what comes before an actor's layers, for one env step, or for several at once.
+"""Computes the inputs of an actor's layers, for one env step, or for several at once.
 
 Needs only NumPy, and Python 3.8, because exports include this file.
 """
@@ -19,7 +19,7 @@ Array = NDArray[np.float32]
 def features(arrays: Mapping[str, Any], x: Array) -> tuple[Array, Array | None]:
     """Returns the inputs [..., m] of the first layer for observations [..., n], and goals [..., g].
 
-    The goals are None without `goal_steps`, which make them.
+    The goals are None without `goal_steps`, which compute them.
     """
     x = normalized(arrays, x)
     goals = encoded(arrays, x, "goal_steps") if "goal_steps" in arrays else None
@@ -41,7 +41,7 @@ def normalized(arrays: Mapping[str, Array], x: Array) -> Array:
 def encoded(arrays: Mapping[str, Any], x: Array, steps: str = "encoder_steps") -> Array:
     """Returns the inputs [..., m] of an actor's first layer for normalized observations [..., n].
 
-    The `encoder_steps` make them, see `policies/encoder_steps.py`; without any, they are `x`.
+    The `encoder_steps` compute them, see `policies/encoder_steps.py`; without any, they are `x`.
     """
     if steps not in arrays:
         return x
@@ -133,7 +133,7 @@ def _attention(
     epsilon: str,
     first: str,
 ) -> Array:
-    """Returns features [N, m] of lists of entities [N, n, k] each, beside the other `parts`."""
+    """Returns features [N, m] of lists of entities [N, n, k] each, given the other `parts`."""
     weights = (_weights(arrays, str(index)) for index in itertools.count(int(first)))
 
     def dense(x: Array) -> Array:

@@ -56,7 +56,7 @@ def run_layers(
 def hidden(arrays: Mapping[str, Any], x: Array, goals: Array | None) -> Array:
     """Returns the output of the last hidden layer for features [n], and for goals [g], if any.
 
-    With `are_goals_beside` the features have no goals yet, and get them.
+    With `are_goals_beside`, the goals are first appended to the features.
     """
     if goals is not None and arrays["are_goals_beside"]:
         x = np.concatenate([x, goals], axis=-1)
@@ -69,9 +69,9 @@ def hidden(arrays: Mapping[str, Any], x: Array, goals: Array | None) -> Array:
 
 
 def generated(arrays: Mapping[str, Any], x: Array, goals: Array) -> Array:
-    """Returns the layer [..., units] of `x` [..., n] whose kernel is made from goals [..., g].
+    """Returns the output [..., units] for `x` [..., n] of the layer generated from goals [..., g].
 
-    Its arrays are `goal_kernel_<k>` and `goal_bias_<k>` of the layers that make the kernel, the
+    Its arrays are `goal_kernel_<k>` and `goal_bias_<k>` of the layers that generate it, the
     last one without activation, after layer normalization, and `generated_bias`.
     """
     for index in range(2):
@@ -96,11 +96,11 @@ def leaves_of(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def greedy_action(arrays: Mapping[str, Any], x: Array, mask: Any = None) -> Any:
-    """Returns the greedy action for the features `x` [n] by a head's arrays.
+    """Returns the greedy action for the features `x` [n] from a head's arrays.
 
     They are `logits_kernel`, `logits_bias`, `sizes` and `start` for discrete actions, otherwise
     `mean_kernel`, `mean_bias`, `center`, `magnitude`, `low` and `high`. For a nest of actions they
-    are `<leaf>.<name>`, and the result is a dict by leaves. An integer whose entry in `mask` is 0
+    are `<leaf>.<name>`, and the result is a dict by leaf. An integer whose entry in `mask` is 0
     is never chosen.
     """
     if "logits_kernel" in arrays:

@@ -14,7 +14,7 @@ from tfagents_system.policies.numpy_layers import Array
 
 
 class _RandomPolicy:
-    """Acts with noise, of which each slot has its own; see SlotPolicy."""
+    """Acts with separate noise for each slot; see SlotPolicy."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class NumpyCollectPolicy(_RandomPolicy):
     ):
         """`actor` may be shared; `rngs`, one for each slot, are owned.
 
-        `noise_beta` is that of continuous actions.
+        `noise_beta` applies to continuous actions.
         """
         num_choices = actor.head.num_choices
         num_others = actor.head.num_noises - num_choices
@@ -74,7 +74,7 @@ class NumpyNoisyPolicy(_RandomPolicy):
     """Adds noise to a deterministic actor's action."""
 
     def __init__(self, actor: NumpyActor, noises: Sequence[Noise], std: float):
-        """`actor` may be shared; `noises`, of each slot, are owned, and scaled by `std`."""
+        """`actor` may be shared; `noises`, one for each slot, are owned, and scaled by `std`."""
         scale, head = np.float32(std), actor.head
         super().__init__(
             actor, noises, lambda outputs, noise: head.perturbed(outputs, scale * noise)

@@ -1,4 +1,4 @@
-"""Turns what a person holds, keys of a keyboard or parts of a gamepad, into actions."""
+"""Turns the keys, or parts of a gamepad, that a person holds into actions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ _PAIRS = (("left", "right"), ("down", "up"), ("a", "d"), ("s", "w"), ("f", "h"),
 # Up is negative. Axes 2 and 5 are triggers, which rest at their ends.
 _STICKS = (("axis0neg", "axis0pos"), ("axis1pos", "axis1neg"), ("axis3neg", "axis3pos"),
            ("axis4pos", "axis4neg"))  # fmt: skip
-_LARGEST = 1e6  # beyond, a bound is none: specs have the largest float32 in place of infinity
+_LARGEST = 1e6  # no bound is larger: specs have the largest float32 in place of infinity
 _FORM = "KEY=VALUE, KEY=COMPONENT:VALUE, none=VALUE, KEY=end or KEY=drop"
 
 
@@ -31,7 +31,7 @@ class Component(NamedTuple):
 
     @property
     def rest(self) -> float:
-        """Its value while nothing is held: 0, of three integers the middle one, else the lowest."""
+        """Its value while nothing is held: 0; for integers the middle of three, else the lowest."""
         if self.is_integer:
             return self.low + (self.high - self.low == 2)
         return min(max(0.0, self.low), self.high)
@@ -48,8 +48,8 @@ class Component(NamedTuple):
 class Controls:
     """Maps inputs to components of the action, and to the end or drop of an episode.
 
-    A component rests while nothing is held. Of inputs that push a continuous one, the distances
-    from rest add up, within the bounds; of those that choose an integer, the newest counts.
+    A component rests while nothing is held. If several inputs push a continuous one, the distances
+    from rest add up, within the bounds; if several choose an integer, the newest counts.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Controls:
           action_spec: A nest of bounded ArraySpecs.
           texts: Such as "left=0:-1" (component 0 becomes -1), "space=1" (the only component becomes
             1), "none=1" (while nothing is held), "return=end", "backspace=drop".
-          names: Those of all inputs.
+          names: Names of all inputs.
           has_gamepad: Whether the defaults use a gamepad, too.
 
         Raises:
-          ConfigError: If a text has another form, or names what there is not.
+          ConfigError: If a text has another form, or names something that does not exist.
         """
         self._spec = action_spec
         leaves = tree.flatten_with_path(action_spec)
@@ -101,7 +101,7 @@ class Controls:
         """Returns the action; a choice that the observation's mask forbids is the first allowed.
 
         Args:
-          held: By input, how far it is pushed, in (0, 1]; the newest last.
+          held: How far each input is pushed, in (0, 1]; the newest last.
           observation: A nest of arrays.
         """
         values = list(self._rest)

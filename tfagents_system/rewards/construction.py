@@ -31,11 +31,11 @@ from tfagents_system.rewards.streams import EnvironmentSignal, RewardStreams
 def make_streams(
     params: Params, agent: tf_agent.TFAgent, added: RewardSignals | None
 ) -> RewardStreams:
-    """Returns the streams of `reward_signals`, for an agent whose critics have their values.
+    """Returns the streams of `reward_signals`, for an agent whose critics estimate their values.
 
     Args:
       params: A TrainParams with `reward_signals`.
-      agent: Its agent.
+      agent: The agent of `params`.
       added: Signals whose rewards are added to the environment's.
 
     Raises:

@@ -16,21 +16,21 @@ from tfagents_system.rewards.learned_signal import LearnedSignal
 UNITS = 256  # of the hidden layers of both models
 FORWARD_SHARE = 0.2  # of the loss
 LOSS_FACTOR = 10.0
-LARGEST_REWARD = 1.0  # with the strength
+LARGEST_REWARD = 1.0  # including the strength
 
 
 class Curiosity(LearnedSignal):
     """Pays 1/2 |f(phi(s), a) - phi(s')|^2, at most 1 / strength.
 
-    f predicts the features phi of the next observation. They are learned such that a second network
-    finds the action between two observations, so they leave out what actions do not change.
+    f predicts the features phi of the next observation. They are learned so that a second network
+    can infer the action between two observations, so they omit what actions do not change.
     """
 
     def __init__(self, settings: CuriositySettings, encoder: SignalEncoder, head: ActionHead):
         """Makes the networks.
 
         Args:
-          settings: Of the stream.
+          settings: The stream's settings.
           encoder: phi, which is trained, too.
           head: Head for the environment's action.
         """

@@ -43,11 +43,11 @@ class SignalEncoder(tf.Module):
 
         Args:
           observation_spec: Nest of TensorSpecs without batch axis.
-          units: Of each dense layer.
+          units: Units of each dense layer.
           image_encoder: See VisualEncoder.
           preprocessing_combiner: Joins the parts instead; see `observation_encoder`.
           name: Prefix of the names of the layers.
-          num_layers: Dense layers for what is no image.
+          num_layers: Dense layers for the parts that are not images.
         """
         super().__init__(name=name)
         specs = tf.nest.flatten(observation_spec)

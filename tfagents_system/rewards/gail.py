@@ -1,4 +1,4 @@
-"""Imitation: pays for what a learned network takes for an expert's doing.
+"""Imitation: pays for what a discriminator takes for an expert's behavior.
 
 Sources: Ho and Ermon 2016, Generative Adversarial Imitation Learning, arXiv:1606.03476, equation
 14; Peng et al. 2019, Variational Discriminator Bottleneck, arXiv:1810.00821, equations 9 to 15 and
@@ -37,7 +37,7 @@ class Gail(LearnedSignal):
     """Pays -log(1 - D(s)), where D learns to tell the expert's observations from the policy's.
 
     With `use_actions`, D also sees the action, and whether the episode terminated. With `use_vail`,
-    noise limits what D may know of its inputs, which keeps it from being sure too early.
+    noise limits what D may learn of its inputs, which keeps it from being sure too early.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Gail(LearnedSignal):
         """Makes the networks; `imitate` must follow before it is trained.
 
         Args:
-          settings: Of the stream.
-          encoder: Of observations, which is trained, too.
+          settings: The stream's settings.
+          encoder: Encoder of observations, which is trained, too.
           head: Head for the environment's action.
-          num_own: Samples at the beginning of each minibatch that the policy has collected; others
-            are the expert's, too.
+          num_own: Samples at the beginning of each minibatch that the policy has collected; the
+            rest come from the expert, too.
         """
         super().__init__("gail", settings.strength)
         self.encoder = encoder
@@ -82,7 +82,7 @@ class Gail(LearnedSignal):
         self._start(settings.learning_rate, trained)
 
     def imitate(self, draw: Callable[[tf.Tensor], Transition]) -> None:
-        """Takes the expert: `draw(n)` returns n of its transitions or sequences, at random."""
+        """Sets the expert: `draw(n)` returns n of its transitions or sequences, at random."""
         self._draw = draw
 
     def judged(self, transition: Transition) -> tf.Tensor:
@@ -159,9 +159,9 @@ class Gail(LearnedSignal):
         policys: tuple[Nest, tf.Tensor],
         valid: tf.Tensor,
     ) -> tf.Tensor:
-        """Returns the mean of (|dD/dx| - 1)^2 between both where `valid` [N] is 1.
+        """Returns the mean of (|dD/dx| - 1)^2 at points between both, where `valid` [N] is 1.
 
-        The norm is that of all inputs together.
+        The norm is over all inputs together.
         """
 
         def between(expert: tf.Tensor, policy: tf.Tensor) -> tf.Tensor:
@@ -182,7 +182,7 @@ class Gail(LearnedSignal):
         return valid_mean(tf.square(norm - 1.0), valid)
 
     def _information(self, means: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        """Returns the mean of the bottleneck's information in nats, by its means [N, n].
+        """Returns the bottleneck's mean information in nats, from its means [N, n].
 
         1/2 E[sum_j (mu_j^2 + v_j - 1 - log v_j)], v the variance: the divergence from a standard
         normal distribution.
@@ -193,6 +193,6 @@ class Gail(LearnedSignal):
 
 
 def _as_floats(leaf: tf.Tensor) -> tf.Tensor:
-    """Returns a part of an observation as numbers between which one can move."""
+    """Returns a part of an observation as floats, which can be interpolated."""
     numbers = tf.cast(leaf, tf.float32)
     return numbers / 255 if leaf.dtype == tf.uint8 else numbers  # as encoders do with images

@@ -1,4 +1,4 @@
-"""What the built-in signals that learn have in common."""
+"""The base class of the built-in signals that learn."""
 
 import abc
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Reward signals: rewards in addition to the environment's.
 
-Replayed transitions get the rewards in the train step, so they are always computed by the signal's
-newest state.
+The train step adds the rewards to replayed transitions, so they always come from the newest state
+of the signal.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reward streams: rewards that stay apart, each with its own discount and values of the critics."""
+"""Reward streams: separate rewards, each with its own discount and critic values."""
 
 from collections.abc import Callable, Sequence
 
@@ -47,8 +47,8 @@ class RewardStreams(tf.Module):
         """Takes the parts.
 
         Args:
-          settings: Of each stream, sorted by name.
-          signals: Of each stream.
+          settings: The settings of each stream, sorted by name.
+          signals: The signal of each stream.
           inputs_of: Returns the input of networks for an observation.
           added: Signals whose rewards are added to the environment's.
           time_aware: Whether the horizon ends the returns of all streams.

@@ -1,1 +1,1 @@
-"""The package's own tasks of partial observation."""
+"""The package's own tasks."""

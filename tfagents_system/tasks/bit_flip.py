@@ -1,4 +1,4 @@
-"""Bit flipping, a task of goals whose reward tells nothing until the goal is reached.
+"""Bit flipping, a task with goals whose reward tells nothing until the goal is reached.
 
 Source: Andrychowicz et al. 2017, Hindsight Experience Replay, arXiv:1707.01495, section 3.1.
 """
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class BitFlip(gym.Env):
-    """Bits that are to become those of the goal, by flips of one bit at a time.
+    """Bits that must become those of the goal, by flipping one bit at a time.
 
     The observation is a dict of vectors [num_bits] of 0 and 1: `observation` and `achieved_goal`,
     which are the bits, and `desired_goal`. Action i flips bit i. The reward is 0 if the bits are

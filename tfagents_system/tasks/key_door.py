@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 
 class KeyDoor(gym.Env):
-    """A corridor: its first cell has the key, its last one the door, and it begins in the middle.
+    """A corridor with a key in its first cell and a door in its last; episodes begin in the middle.
 
-    The observation [2 cells] is 1 at the present cell, in its first half without the key and in its
-    second with it, and 0 elsewhere: what is right in one cell says nothing of others. Action 0 is a
-    step back, action 1 one ahead. The door with the key pays 1 and ends the episode; everything
-    else pays 0. After twice as many steps as are needed, a time limit ends it. The info of the last
-    step has `success`.
+    The observation [2 cells] is 1 at the current cell, in its first half without the key and in its
+    second with it, and 0 elsewhere: what is right in one cell says nothing about others. Action 0
+    is a step back, action 1 a step ahead. The door with the key pays 1 and ends the episode;
+    everything else pays 0. After twice as many steps as are needed, a time limit ends it. The info
+    of the last step has `success`.
     """
 
     def __init__(self, reach: int = 7):
@@ -29,7 +29,7 @@ class KeyDoor(gym.Env):
         return self._observe()
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, dict[str, Any]]:
-        """Goes a step, and takes the key that lies there."""
+        """Takes a step, and the key if it is there."""
         self.cell = int(np.clip(self.cell + (1 if action else -1), 0, self._num_cells - 1))
         self.has_key |= self.cell == 0
         self._num_steps += 1

@@ -1,4 +1,4 @@
-"""gym's pendulum with a pole of another length in each episode."""
+"""gym's pendulum with a pole whose length is drawn in each episode."""
 
 from typing import Any
 

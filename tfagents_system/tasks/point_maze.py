@@ -17,9 +17,9 @@ WALL_HEIGHT, WALL_END = 0.3, 0.5  # it fills |y| < WALL_HEIGHT up to x = WALL_EN
 class PointMaze(gym.Env):
     """A point in a square, which must go around a wall.
 
-    The observation is its place [x, y], from -1 to 1; an action in [-1, 1] for each axis moves it
-    by STRIDE times that, unless the wall is there. The reward is 1 at the goal, which ends the
-    episode, and 0 before: the way takes about 35 env steps. The info of the last step has
+    The observation is its position [x, y], from -1 to 1; an action in [-1, 1] for each axis moves
+    it by STRIDE times that, unless the wall is there. The reward is 1 at the goal, which ends the
+    episode, and 0 before: the path takes about 35 env steps. The info of the last step has
     `success`, if the point has reached the goal.
     """
 

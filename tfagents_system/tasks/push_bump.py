@@ -21,7 +21,7 @@ class PushRightBump(gym.Env):
     0.08 and 0.24 m; each of the three pairs is as likely, and each bump deviates uniformly by up to
     0.03 m. The finger begins between -0.03 and 0.03 m.
 
-    Reward 1, and the end, if the right bump is more than 0.01 m right of its first place and the
+    Reward 1, and the end, if the right bump is more than 0.01 m right of its initial place and the
     finger is left of it; -1, and the end, if the left bump has moved by more than 0.001 m or the
     right one by as much to the left. Reward 0 otherwise; an episode also terminates where |y|
     reaches 0.38 m. The info of the last step has `success`.

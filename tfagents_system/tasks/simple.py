@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.tasks.drawing import BLACK, GREEN, RED, Canvas
 
-ENTITIES = (10, 5)  # most of a list, and their numbers
+ENTITIES = (10, 5)  # most in a list, and the numbers of each
 REMEMBERED_STEPS = 2  # how long the goal is seen, if it must be remembered
 
 
@@ -20,11 +20,11 @@ class Simple(gym.Env):
     """Points on axes from -1 to 1, which must all move to the side of the goal, -1 or 1.
 
     Observation [goal], or images [side, side, 3] or lists of 1 to 10 entities that are filled with
-    it; rows of zeros follow the entities. A continuous action in
-    [-1, 1] moves a point by `stride` times it; a discrete one of 0 or 1 by minus or plus `stride`.
-    The episode ends when each point has come to an end of its axis: the reward is then `success`
-    times the mean over axes of 1 at the goal's end and -1 at the other; before, it is minus
-    `penalty` per env step. The info of the last step has `success`, whether all are at the goal's.
+    it; rows of zeros follow the entities. A continuous action in [-1, 1] moves a point by `stride`
+    times it; a discrete one of 0 or 1 by minus or plus `stride`. The episode ends when each point
+    has reached an end of its axis: the reward is then `success` times the mean over axes of 1 at
+    the goal's end and -1 at the other; before, it is minus `penalty` per env step. The info of the
+    last step has `success`, whether all points are at the goal's end.
     """
 
     metadata = {"render_fps": 5}
@@ -49,9 +49,9 @@ class Simple(gym.Env):
           num_discrete: Axes that are moved by choices.
           stride: Largest move.
           num_cameras: Images in the observation, in place of the vector; 0 for the vector.
-          side: Of the images, in pixels.
+          side: Side of the images, in pixels.
           num_lists: Lists of entities in the observation, in place of the vector.
-          has_vector: Whether the vector is beside the lists, as `goal`.
+          has_vector: Whether the vector is there beside the lists, as `goal`.
           must_remember: Whether the goal is seen only in the first three observations.
           success: Reward when all points are at the goal's end.
           penalty: Subtracted for each env step before the last.
@@ -101,7 +101,7 @@ class Simple(gym.Env):
         return self._observe(), reward, is_over, {"success": is_right}
 
     def render(self, mode: str = "rgb_array") -> NDArray[np.uint8]:
-        """Returns a frame: an axis above the other, with its point, and the goal in green."""
+        """Returns a frame: one axis above the other, each with its point, and the goal in green."""
         canvas = Canvas((-1.3, -0.3), (1.3, 0.3 * self._num_axes))
         for axis, position in enumerate(self.positions):
             height = 0.3 * axis
@@ -126,7 +126,7 @@ class Simple(gym.Env):
 
 
 def _on_images(encoder: str, num_cameras: int) -> dict[str, Any]:
-    """Returns the arguments of a task for an encoder, of two choices and two moves."""
+    """Returns the arguments of a task for an encoder, with two choices and two moves."""
     side = 5 if encoder == "match3" else 36
     return {"num_continuous": 0, "num_discrete": 1, "stride": 0.5, "num_cameras": num_cameras,
             "side": side}  # fmt: skip

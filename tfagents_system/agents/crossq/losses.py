@@ -20,10 +20,10 @@ from tfagents_system.networks.matmul import exact_values
 def actor_loss(
     networks: Networks, batch: Batch, alpha: tf.Tensor, of_batch: Callable[[Nest], Any]
 ) -> ActorLoss:
-    """Returns the loss of SAC's actor; this one normalizes by the minibatch.
+    """Returns the loss of SAC's actor, for an actor that normalizes by the minibatch.
 
     Args:
-      networks: Of the agent.
+      networks: The agent's networks.
       batch: A minibatch.
       alpha: [] or [P] entropy temperature, >= 0.
       of_batch: observation -> (distribution, moments), by the actor.
@@ -54,7 +54,7 @@ def critic_loss(
             judged.extend(critic.of_batch(inputs, train_step) for critic in networks.critics)
         return smallest([tf.split(outputs, 2)[1] for outputs, _ in judged])
 
-    # The policy acts by its running moments.
+    # The policy acts with its running moments.
     next_q_value, next_log_prob = networks.head.expectation(
         act_of(networks, batch.next_steps), judge
     )

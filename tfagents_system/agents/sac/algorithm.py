@@ -32,10 +32,10 @@ make_critic = make_mlp_critic
 def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     """Returns the agent of `settings`, with a state-value network or reward streams, if any.
 
-    More critics than two are an ensemble, with the losses of RLPD.
+    More than two critics are an ensemble, with the losses of RLPD.
 
     Raises:
-      ConfigError: If the critics, or the state-value network, are none for these settings.
+      ConfigError: If the critics or the state-value network do not fit these settings.
     """
     num_critics = settings.critic_ensemble
     is_ensemble = num_critics > PAIR
@@ -74,11 +74,11 @@ def make_soft_agent(
 
     Args:
       settings: A TrainParams.
-      parts: Of the agent.
-      own_losses: Of the algorithm.
-      temperature_ctor: See `make_temperature`, which None stands for.
+      parts: The agent's parts.
+      own_losses: The algorithm's losses.
+      temperature_ctor: Builds the temperature; None: `make_temperature`.
       rule: See `build_agent`.
-      **networks: Go to `make_networks`.
+      **networks: Passed to `make_networks`.
     """
     policy = actor_policy.ActorPolicy(parts.policy_spec, parts.action_spec, parts.acting_network())
     made = build_networks(parts, **networks)

@@ -18,7 +18,7 @@ from tfagents_system.agents.networks import Networks, act, act_of, values, value
 from tfagents_system.core.nests import Nest
 from tfagents_system.networks.matmul import exact_values
 
-Gamma: TypeAlias = float | tf.Tensor  # per env step; of several reward streams [S, 1] or [S, 1, 1]
+Gamma: TypeAlias = float | tf.Tensor  # per env step; for reward streams [S, 1] or [S, 1, 1]
 
 
 def smallest(q_values: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -43,7 +43,7 @@ def actor_loss(
       networks: The agent's networks.
       batch: A minibatch.
       alpha: [] or [P] entropy temperature, >= 0.
-      judged_by: Returns, from the critics' values, what the actor maximizes, [B] or [B, T].
+      judged_by: Maps the critics' values to what the actor maximizes, [B] or [B, T].
     """
     distribution = act_of(networks, batch.steps, batch.state)
 
@@ -80,10 +80,10 @@ def td_target(
     gamma: Gamma,
     num_drawn: int | None = None,
 ) -> tf.Tensor:
-    """Returns y = r + gamma d V(s'), by the target networks: [B] or [B, T]; of streams [S, ...].
+    """Returns y = r + gamma d V(s') of the target networks: [B] or [B, T]; for streams [S, ...].
 
-    V is the state-value network's, or the smallest soft value of an action of the policy: that of
-    all target critics or, of an ensemble, of `num_drawn` that are drawn for the whole minibatch.
+    V is the state-value network's, or the smallest soft value of an action of the policy: over all
+    target critics or, in an ensemble, over `num_drawn`, drawn once for the whole minibatch.
     """
     if networks.target_state_value is not None:
         with exact_values():
@@ -124,7 +124,7 @@ def soft_value(q_value: tf.Tensor, log_prob: tf.Tensor, alpha: tf.Tensor) -> tf.
 
     Args:
       q_value: [B] or [B, T].
-      log_prob: log pi(a|s), of the same shape or of the parts of an action, [..., P].
+      log_prob: log pi(a|s), of the same shape, or [..., P] for the parts of an action.
       alpha: [] or [P] entropy temperature, >= 0.
     """
     return q_value - sum_of_parts(alpha * log_prob, alpha)
@@ -143,11 +143,11 @@ def soft_td_target(
     Source: arXiv:1812.05905, equation 6, with the minimum of two target critics.
 
     Args:
-      reward: [B] or [B, T], as all others.
+      reward: [B] or [B, T], like all others.
       discount: Environment's discount; 0 only after a true termination.
       gamma: Discount factor per env step, in [0, 1].
-      next_q_value: The smallest value of a target critic at (s', a'), a' from the policy.
-      next_log_prob: log pi(a'|s'), or of the parts of an action, [..., P].
+      next_q_value: The target critics' smallest value at (s', a'), a' from the policy.
+      next_log_prob: log pi(a'|s'), or [..., P] for the parts of an action.
       alpha: [] or [P] entropy temperature, >= 0.
     """
     next_value = soft_value(next_q_value, next_log_prob, alpha)

@@ -5,9 +5,9 @@ For each stream s, with its rewards r_s, discount factor gamma_s and termination
     y_s = r_s + gamma_s d_s (min_k Q'_k,s(s', a') - alpha log pi(a'|s'))
 
 The critics' loss is the mean over the streams, and the actor maximizes the mean over the streams of
-min_k Q_k,s. The values of each stream have the whole entropy bonus, so their mean has it once.
+min_k Q_k,s. The values of each stream include the whole entropy bonus, so their mean has it once.
 
-Source: the SAC of Unity's ML-Agents, which has these means.
+Source: SAC in Unity's ML-Agents, which takes these means.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ def actor_loss(
 ) -> ActorLoss:
     """Returns the loss of SAC's actor, judged by the mean over the streams.
 
-    `judged_by` returns, from the critics' values [S, ...], those of each stream.
+    `judged_by` maps the critics' values [S, ...] to one value for each stream.
     """
 
     def mean_of_streams(q_values: Sequence[tf.Tensor]) -> tf.Tensor:

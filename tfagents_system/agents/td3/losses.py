@@ -24,7 +24,7 @@ Bound = float | NDArray[np.float32]  # for all action dimensions, or [A] for eac
 def actor_loss(networks: Networks, batch: Batch, alpha: None) -> ActorLoss:
     """Returns the mean of -Q_1(s, mu(s)).
 
-    Its gradient by the actor is minus the deterministic policy gradient; arXiv:1509.02971,
+    Its gradient w.r.t. the actor is minus the deterministic policy gradient; arXiv:1509.02971,
     equation 6.
     """
     actions = act(networks.actor, batch.steps, batch.state)
@@ -66,7 +66,7 @@ def smoothed_action(
     """Returns a~ = clip(a + clip(noise, -c, c), low, high); arXiv:1802.09477, algorithm 1.
 
     Args:
-      action: [..., A] of the target actor.
+      action: [..., A] from the target actor.
       noise: [..., A] drawn from a Gaussian, in the units of the action.
       clip: [A] or [], largest size of the noise, c.
       low: [A] or [], lower bounds of the action.
@@ -83,7 +83,7 @@ def td_target(
     With one critic it is the target of DDPG; arXiv:1509.02971, algorithm 1.
 
     Args:
-      reward: [B] or [B, T], as all others.
+      reward: [B] or [B, T], like all others.
       discount: Environment's discount; 0 only after a true termination.
       gamma: Discount factor per env step, in [0, 1].
       next_q_values: The values of each target critic at (s', a~).

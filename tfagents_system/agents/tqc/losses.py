@@ -72,7 +72,7 @@ def soft_td_targets(
     """Returns y_i = r + gamma d (z_i(s', a') - alpha log pi(a'|s')), [..., K]; equation 11.
 
     Args:
-      reward: [...], as `discount` and `next_log_prob`.
+      reward: [...], like `discount` and `next_log_prob`.
       discount: Environment's discount; 0 only after a true termination.
       gamma: Discount factor per env step, in [0, 1].
       next_quantiles: [..., K], from `truncated`.

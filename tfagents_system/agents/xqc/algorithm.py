@@ -39,7 +39,7 @@ def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
         of_batch = parts.actor.of_batch
         own_losses = own_losses._replace(
             actor=partial(crossq_losses.actor_loss, of_batch=of_batch),
-            # The policy acts by these moments, which go on while the actor is not updated.
+            # The policy acts with these moments, which change even while the actor is not updated.
             idle_moments=lambda batch: of_batch(seen_by(parts.actor, batch.steps))[1],
         )
 

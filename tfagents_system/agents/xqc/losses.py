@@ -26,7 +26,7 @@ def critic_loss(networks: Networks, batch: Batch, alpha: tf.Tensor, gamma: float
     Critics and target critics evaluate (s, a) and (s', a') in one batch, as in CrossQ. The target
     is, for each transition, the distribution of the target critic with the lowest mean.
     """
-    # The policy acts by its running moments.
+    # The policy acts with its running moments.
     next_actions, next_log_prob = networks.head.sample(act(networks.actor, batch.next_steps))
     inputs = joint_inputs(batch, next_actions)
     with exact_values():
@@ -74,7 +74,7 @@ def projected(
 
     Args:
       probabilities: [B, bins], of Z.
-      reward: [B], as `discount` and `next_log_prob`.
+      reward: [B], like `discount` and `next_log_prob`.
       discount: Environment's discount; 0 only after a true termination.
       gamma: Discount factor per env step, in [0, 1].
       next_log_prob: log pi(a'|s').
