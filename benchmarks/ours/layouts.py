@@ -62,6 +62,7 @@ class PackedLayout:
         observation_spec: tf.TensorSpec = OBSERVATION_SPEC,
         make_steps: Callable[[int], Steps] | None = None,
         raw_bytes: int = VECTOR_BYTES,
+        stores_return: bool = False,
     ):
         """Makes the codec of the steps.
 
@@ -70,10 +71,13 @@ class PackedLayout:
           observation_spec: The environment's spec, with stacked frames for images.
           make_steps: Makes random steps of this spec; None walks through FreeEnv.
           raw_bytes: Size of a transition.
+          stores_return: Whether steps have the discounted return so far, as agents that normalize
+            rewards need it.
         """
         self.items = items
         self.raw_bytes = raw_bytes
-        self.reader = SampleReader(step_codec(observation_spec, ACTION_SPEC, items), items)
+        codec = step_codec(observation_spec, ACTION_SPEC, items, stores_return=stores_return)
+        self.reader = SampleReader(codec, items)
         self._make_steps = make_steps or _random_steps
 
     def start_server(self, port, folder, capacity, restore_from) -> reverb.Server:

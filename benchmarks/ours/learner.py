@@ -26,6 +26,7 @@ from benchmarks.ours.programs import (
     running,
 )
 from benchmarks.process_stats import cpu_secs
+from tfagents_system.agents.agent_settings import normalizes_rewards
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.programs.params_loader import load_run
 from tfagents_system.core.state.reports import LearnerReport
@@ -44,13 +45,16 @@ def measure(
     gin_bindings: Sequence[str],
     secs: float,
     num_transitions: int,
-) -> tuple[float, float, float]:
-    """Returns train steps per second, and CPU seconds per train step of learner and server."""
+) -> tuple[str, float, float, float]:
+    """Returns the algorithm, train steps/s, and CPU seconds per step of learner and server."""
     paths = make_experiment(folder / "experiment", environment, gin_bindings)
     params = load_run(str(paths.root)).params
     items = ItemLayout.from_settings(params)
     with replay_server(folder / "replay", num_transitions) as server:
-        layout = PackedLayout(items) if environment == "FreeEnv" else images_layout(items)
+        if environment == "FreeEnv":
+            layout = PackedLayout(items, stores_return=normalizes_rewards(params))
+        else:
+            layout = images_layout(items)
         layout.insert(server.address, num_transitions)
         spec = program_specs(paths, server.address)["learner"]
         # With several CPUs, also waits for the loop of a long run; that would take images an hour.
@@ -75,7 +79,7 @@ def measure(
     num_steps = last.train_step - first.train_step
     learner_secs, server_secs = (b - a for a, b in zip(first_cpu, last_cpu, strict=True))
     rate = num_steps / (last.written_at - first.written_at)
-    return rate, learner_secs / num_steps, server_secs / num_steps
+    return params.algorithm, rate, learner_secs / num_steps, server_secs / num_steps
 
 
 def product_flops_per_sec(secs: float = 2.0) -> float:
@@ -109,17 +113,18 @@ def main(
 
     Args:
       binding: gin binding, in addition to the benchmark's.
-      environment: FreeEnv, or ImageEnv, whose floating-point operations are not counted.
+      environment: FreeEnv, or ImageEnv. Floating-point operations are only counted of SAC on
+        FreeEnv.
       secs: How long to measure.
       num_transitions: Transitions in the replay buffer.
     """
     with tempfile.TemporaryDirectory() as folder:
-        rate, learner_secs, server_secs = measure(
+        algorithm, rate, learner_secs, server_secs = measure(
             pathlib.Path(folder), environment, binding, secs, num_transitions
         )
     program.print_result("learner_cpu_ms_per_train_step", 1e3 * learner_secs, "ms")
     program.print_result("replay_cpu_ms_per_train_step", 1e3 * server_secs, "ms")
-    if environment != "FreeEnv":
+    if environment != "FreeEnv" or algorithm != "sac":
         program.print_result("train_steps_per_sec", rate, "1/s")
         return
     flops_per_sec = product_flops_per_sec()

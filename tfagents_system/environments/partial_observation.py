@@ -143,8 +143,9 @@ class LastAction(ObservationWrapper):
         except NotImplementedError:
             return action
         reported = info.get(ACTION) if isinstance(info, Mapping) else None
-        # A worker rejects the env step if the reported action has another shape.
-        return reported if np.shape(reported) == self._nothing.shape else action
+        if reported is None or np.shape(reported) != self._nothing.shape:
+            return action  # a worker rejects an env step that reports another shape
+        return reported
 
     def _observe(self, time_step: ts.TimeStep) -> NDArray[Any]:
         parts = [time_step.observation, self._nothing if time_step.is_first() else self._action]
