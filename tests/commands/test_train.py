@@ -10,6 +10,7 @@ import sys
 
 import gymnasium
 import pytest
+from registering_modules import registering_module
 from run_files import write_finished_run
 
 from tfagents_system.agents.table import ALGORITHMS
@@ -131,15 +132,8 @@ for name in NAMES.split():
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     """A folder with a package that registers environments, in which commands are given."""
-    monkeypatch.setattr(gymnasium.envs.registration, "registry", gymnasium.registry.copy())
-    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
-    monkeypatch.delitem(sys.modules, "ns_lab", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "ns_lab.py").write_text(LAB)
-    yield tmp_path
-    sys.modules.pop("ns_lab", None)
-    while str(tmp_path) in sys.path:
-        sys.path.remove(str(tmp_path))
+    with registering_module(tmp_path, monkeypatch, "ns_lab", LAB) as folder:
+        yield folder
 
 
 @pytest.mark.parametrize(

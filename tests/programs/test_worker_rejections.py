@@ -63,7 +63,7 @@ def test_a_worker_of_which_every_env_step_is_rejected_fails(tmp_path, observed, 
     assert f"The last {MAX_IN_A_ROW} env steps of BrokenSensorEnv were all rejected" in message
     assert reason in message and f"({MOST})" in message and "sac check" in message
     assert f"(failure {MAX_FAILURES_IN_A_ROW} of this environment)" in message
-    assert error_info.value.is_from_start  # however long it took, a new start would not help
+    assert error_info.value.kept_nothing  # however long it took, a new start would not help
 
 
 def test_it_parks_while_another_worker_collects(tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_a_failure_after_kept_steps_is_not_from_the_start(tmp_path):
         worker.run(no_fill, None)
     assert environment.num_steps == 3 + MOST
     assert len(rows_of(run, "collect")) == 1
-    assert not error_info.value.is_from_start
+    assert not error_info.value.kept_nothing
 
 
 def test_a_slot_of_which_every_step_is_rejected_is_replaced_while_others_go_on(tmp_path):

@@ -160,17 +160,24 @@ def restart_from_nothing(replay):
         replay.client().reset(table)
 
 
+@contextlib.contextmanager
+def after_the_first_round(folder, num_episodes):
+    """Yields server, worker and learner, which has taken a round of `num_episodes`."""
+    with contextlib.ExitStack() as stack:
+        replay = stack.enter_context(serving(folder / "reverb", is_deterministic=True))
+        worker = OneWorker(replay, SINGLE, folder)
+        learner = Learner(stack.enter_context(reading(replay, SINGLE)))
+        worker.collect(num_episodes)
+        worker.end_round(0)
+        learner.take(0)
+        yield replay, worker, learner
+
+
 @pytest.mark.parametrize("restarts_worker", [False, True])
 def test_what_is_sent_again_after_a_crash_of_the_server_is_in_the_buffer_once(
     tmp_path, restarts_worker
 ):
-    with contextlib.ExitStack() as stack:
-        replay = stack.enter_context(serving(tmp_path / "reverb", is_deterministic=True))
-        worker = OneWorker(replay, SINGLE, tmp_path)
-        learner = Learner(stack.enter_context(reading(replay, SINGLE)))
-        worker.collect(40)
-        worker.end_round(0)
-        learner.take(0)
+    with after_the_first_round(tmp_path, 40) as (replay, worker, learner):
         worker.collect(2)  # these are lost before the learner has taken them
         restart_from_nothing(replay)
         learner.notice_restart()
@@ -195,13 +202,7 @@ def test_what_is_sent_again_after_a_crash_of_the_server_is_in_the_buffer_once(
 
 
 def test_a_replay_buffer_that_has_lost_everything_takes_nothing_from_the_learner(tmp_path):
-    with contextlib.ExitStack() as stack:
-        replay = stack.enter_context(serving(tmp_path / "reverb", is_deterministic=True))
-        worker = OneWorker(replay, SINGLE, tmp_path)
-        learner = Learner(stack.enter_context(reading(replay, SINGLE)))
-        worker.collect(2)
-        worker.end_round(0)
-        learner.take(0)
+    with after_the_first_round(tmp_path, 2) as (replay, worker, learner):
         restart_from_nothing(replay)
         learner.notice_restart()
         OneWorker(replay, SINGLE, tmp_path, 2, worker.environment).end_round(10)

@@ -48,5 +48,5 @@ class Rejections:
             "in size, with the shapes and dtypes of its specs. Correct the environment; sac check "
             "shows what is wrong with it."
         )
-        error.is_from_start = not self._has_kept
+        error.kept_nothing = not self._has_kept
         return error

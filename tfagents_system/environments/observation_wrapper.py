@@ -6,14 +6,9 @@ from typing import Any
 from tf_agents.environments import py_environment, wrappers
 from tf_agents.trajectories import time_step as ts
 
-from tfagents_system.environments.own_arrays import own
-
 
 class ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
-    """Replaces the observation of each time step, and its spec: subclasses set `_spec`.
-
-    The environment gets a copy of each action, because it may write into it.
-    """
+    """Replaces the observation of each time step, and its spec: subclasses set `_spec`."""
 
     def __init__(self, environment: py_environment.PyEnvironment):
         """Wraps and owns `environment`; `_spec` is its spec until a subclass sets another."""
@@ -28,7 +23,7 @@ class ObservationWrapper(wrappers.PyEnvironmentBaseWrapper, abc.ABC):
         return self._observed(self._env.reset())
 
     def _step(self, action: Any) -> ts.TimeStep:
-        return self._observed(self._env.step(own(action)))
+        return self._observed(self._env.step(action))
 
     def _observed(self, time_step: ts.TimeStep) -> ts.TimeStep:
         return time_step._replace(observation=self._observe(time_step))

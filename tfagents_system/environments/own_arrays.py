@@ -29,7 +29,7 @@ class InvalidArrayError(ConfigError):
     The message tells which, and when.
     """
 
-    is_from_start = False  # no env step of this start of the program was of use
+    kept_nothing = False  # True if this start of the program has kept no env step
 
 
 def reset(environment: Environment) -> ts.TimeStep:

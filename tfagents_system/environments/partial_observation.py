@@ -133,25 +133,25 @@ class LastAction(ObservationWrapper):
         self._spec = _vector_spec(low, high, np.float32)
 
     def _step(self, action: Any) -> ts.TimeStep:
-        time_step = self._env.step(own(action))
-        self._action = self._taken(action)
-        return self._observed(time_step)
-
-    def _taken(self, action: Any) -> Any:
-        try:
-            info = self._env.get_info()
-        except NotImplementedError:
-            return action
-        reported = info.get(ACTION) if isinstance(info, Mapping) else None
-        if reported is None or np.shape(reported) != self._nothing.shape:
-            return action  # a worker rejects an env step that reports another shape
-        return reported
+        self._action = action
+        return super()._step(own(action))  # the environment may write into it
 
     def _observe(self, time_step: ts.TimeStep) -> NDArray[Any]:
-        parts = [time_step.observation, self._nothing if time_step.is_first() else self._action]
+        parts = [time_step.observation, self._nothing if time_step.is_first() else self._taken()]
         if self._with_reward:
             parts.append([time_step.reward])
         return np.concatenate(parts, dtype=np.float32, casting="same_kind")
+
+    def _taken(self) -> Any:
+        """Returns the action of the newest env step: the info's, if it reports one."""
+        try:
+            info = self._env.get_info()
+        except NotImplementedError:
+            return self._action
+        reported = info.get(ACTION) if isinstance(info, Mapping) else None
+        if reported is None or np.shape(reported) != self._nothing.shape:
+            return self._action  # a worker rejects an env step that reports another shape
+        return reported
 
 
 class ObservationStack(ObservationWrapper):

@@ -28,7 +28,7 @@ class EnvironmentFailure(UserCodeError):
         """`error` is failure number `num_failures`."""
         reason = error.reason if isinstance(error, UserCodeError) else repr(error)
         super().__init__(f"{error} (failure {num_failures} of this environment)", reason)
-        self.is_from_start = isinstance(error, InvalidArrayError) and error.is_from_start
+        self.kept_nothing = isinstance(error, InvalidArrayError) and error.kept_nothing
 
 
 class ReplaceableEnvironment:

@@ -1,11 +1,10 @@
 """Environments that observe texts: beside numbers, and so that a wrapper must convert them."""
 
 import pathlib
-import sys
 
-import gymnasium
 import numpy as np
 import pytest
+from registering_modules import registering_module
 
 from tfagents_system.commands.check import check
 from tfagents_system.commands.projects.environment_options import EnvironmentOptions
@@ -71,15 +70,8 @@ gymnasium.register("Told-v0", Told, max_episode_steps=20)
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with a module that registers environments, in which commands are given."""
-    monkeypatch.setattr(gymnasium.envs.registration, "registry", gymnasium.registry.copy())
-    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
-    monkeypatch.delitem(sys.modules, "talking_rooms", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "talking_rooms.py").write_text(ROOMS)
-    yield tmp_path
-    sys.modules.pop("talking_rooms", None)
-    while str(tmp_path) in sys.path:  # load_params adds it
-        sys.path.remove(str(tmp_path))
+    with registering_module(tmp_path, monkeypatch, "talking_rooms", ROOMS) as folder:
+        yield folder
 
 
 def test_texts_beside_numbers_are_left_out_and_the_check_says_so(folder, capsys):

@@ -78,13 +78,13 @@ def test_an_exit_that_user_code_asks_for_is_its_error(as_program):
     assert done.stderr.splitlines()[-1].startswith("film.py: Arm() raised SystemExit: exit code 0")
 
 
-@pytest.mark.parametrize("is_from_start, code", [(True, 69), (False, 1)])
-def test_a_program_of_which_no_env_step_was_of_use_has_not_begun(is_from_start, code):
+@pytest.mark.parametrize("kept_nothing, code", [(True, 69), (False, 1)])
+def test_a_program_of_which_no_env_step_was_of_use_has_not_begun(kept_nothing, code):
     done = run(
         "from tfagents_system.core.process.guest import UserCodeError\n"
         "    GUEST.note_step()\n"
         "    error = UserCodeError('all were rejected', 'NaN')\n"
-        f"    error.is_from_start = {is_from_start}\n"
+        f"    error.kept_nothing = {kept_nothing}\n"
         "    raise error",
         as_program=True,
     )

@@ -38,7 +38,7 @@ _LIBRARIES = ("tf_agents", "tensorflow", "keras", "numpy", "gym", "gymnasium", "
 class UserCodeError(Exception):
     """User code raised, or asked the program to exit; `__cause__` is its exception."""
 
-    is_from_start = False  # True if none of this start's env steps was of use
+    kept_nothing = False  # True if this start of the program has kept no env step
 
     def __init__(self, message: str, reason: str, place: tuple[str, int] | None = None):
         """`reason` is the exception's type and message, `place` its file and line."""

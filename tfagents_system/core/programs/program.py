@@ -134,7 +134,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
         code = EXIT_STOPPED
     except UserCodeError as error:
         tell(argv, error)
-        code = 1 if GUEST.has_stepped and not error.is_from_start else EXIT_NOT_BEGUN
+        code = 1 if GUEST.has_stepped and not error.kept_nothing else EXIT_NOT_BEGUN
         if exit_code_file:
             _report_failure(call.keywords, pathlib.Path(exit_code_file).parent.name, error)
     except Exception as error:

@@ -25,7 +25,7 @@ def resume(paths: ExperimentPaths) -> None:
 
 
 def paused(paths: ExperimentPaths) -> tuple[str, ...]:
-    """Returns those of PARTS that are paused."""
+    """Returns the paused parts, in the order of PARTS."""
     try:
         parts = read_json(paths.pause)
     except (OSError, ValueError):
