@@ -113,14 +113,12 @@ def main(
       resume: Skip runs that already have values in benchmarks.jsonl.
     """
     if first_repeat > repeats:
-        raise ConfigError(
-            f"--first_repeat is {first_repeat}; allowed is 1 to --repeats, {repeats}."
-        )
+        raise ConfigError(f"--first_repeat is {first_repeat}; expected 1 to --repeats, {repeats}.")
     measurements = select_cases(names, environment, full)
     contestants = {c for cases in measurements.values() for case in cases for c in case.commands}
     if unknown := [name for name in contestant if name not in contestants]:
         raise ConfigError(
-            f"--contestant is {unknown[0]}; allowed is one of {'; '.join(sorted(contestants))}."
+            f"--contestant is {unknown[0]}; expected one of {'; '.join(sorted(contestants))}."
         )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, frame: sys.exit(128 + received))

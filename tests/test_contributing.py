@@ -133,7 +133,7 @@ def test_a_hyperparameter_and_a_variable_by_the_list_are_in_checks_docs_and_refe
     assert "| `SAC_GREETING` | what the run says" in page
     module = ["-m", "tfagents_system", "train", "--env", "Pendulum-v1", "--set"]
     done = python(project, *module, "greeting_period_itrs=0")
-    assert (done.returncode, "greeting_period_itrs is 0; allowed is" in done.stderr) == (78, True)
+    assert (done.returncode, "greeting_period_itrs is 0; expected" in done.stderr) == (78, True)
 
 
 def test_a_command_by_the_list_runs_and_is_in_help_completion_and_reference(project):

@@ -20,12 +20,12 @@ def folder(tmp_path, monkeypatch):
     [
         # An environment would have got the text "array([1., 2.])".
         ({"env_kwargs": {"goal": np.array([1.0, 2.0])}},
-         r"env_kwargs goal is array\(\[1., 2.\]\), of the type ndarray; allowed are None, numbers"),
+         r"env_kwargs goal is array\(\[1., 2.\]\), of the type ndarray; expected None, numbers"),
         ({"env_kwargs": {"task": pathlib.Path("reach.xml")}}, "env_kwargs task is PosixPath"),
         ({"env_kwargs": {"gain": float("nan")}}, "env_kwargs gain is nan"),
         ({"preprocessing_combiner": print}, "hyperparameter preprocessing_combiner is <built-in"),
-        ({"wrap": "gymnasium.wrappers.FlattenObservation"}, "wrap is '.*'; allowed is a list"),
-        ({"env": object()}, "env is <object .*; allowed is an id, such as 'Pendulum-v1'"),
+        ({"wrap": "gymnasium.wrappers.FlattenObservation"}, "wrap is '.*'; expected a list"),
+        ({"env": object()}, "env is <object .*; expected an id, such as 'Pendulum-v1'"),
     ],
 )  # fmt: skip
 def test_an_argument_that_has_no_text_is_refused(arguments, text, folder):

@@ -60,7 +60,7 @@ def test_a_loaded_policy_needs_nothing_that_only_critics_see(tmp_path):
     action = policy({"angles": angles})
     assert action.shape == (2,)
     np.testing.assert_array_equal(policy({"angles": angles, "state": np.ones(4)}), action)
-    with pytest.raises(ConfigError, match="without angles; allowed is a dict with angles"):
+    with pytest.raises(ConfigError, match="without angles; expected a dict with angles"):
         policy({"state": np.ones(4)})
 
 

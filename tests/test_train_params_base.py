@@ -82,7 +82,7 @@ def test_check_finds_a_misspelt_instance_attribute():
 
 
 def test_check_finds_a_value_that_is_not_allowed():
-    with pytest.raises(ConfigError, match="params.py: num_iter is 0; allowed is an integer >= 1"):
+    with pytest.raises(ConfigError, match="params.py: num_iter is 0; expected an integer >= 1"):
         params_with(num_iter=0).check("params.py")
 
 
@@ -235,9 +235,9 @@ def test_every_kind_of_critic_learns_the_rewards_of_episodes_that_end(values):
         ({"critic_dropout_rate": 0.1}, "critic_dropout_rate is 0.1 and critic_layer_norm is False"),
         (
             {"algorithm": "tqc", "tqc_dropped_quantiles": 25},
-            "is 25; allowed is less than tqc_quantiles .25.",
+            "is 25; expected less than tqc_quantiles .25.",
         ),
-        ({"policy_delay": 2, "state_value_network": True}, "True and policy_delay is 2; allowed"),
+        ({"policy_delay": 2, "state_value_network": True}, "True and policy_delay is 2; expected"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_named(values, message):

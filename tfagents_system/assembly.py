@@ -99,7 +99,7 @@ def assemble(params: Params, environment: py_environment.PyEnvironment) -> Assem
     if params.behavioral_cloning and not isinstance(agent, ActorCriticAgent):
         raise ConfigError(
             f"TrainParams.agent_ctor returned a {type(agent).__name__}, and there is "
-            "behavioral_cloning; allowed is None then: only built-in agents have it."
+            "behavioral_cloning; expected behavioral_cloning = None: only built-in agents have it."
         )
     layout = ItemLayout.from_settings(params)
     if layout.is_sequence and not masks_padding(agent):
@@ -132,7 +132,7 @@ def _reward_signals(
     if own is not None and isinstance(agent, ActorCriticAgent) and agent.networks.reward_scale:
         raise ConfigError(
             "Rewards are normalized (normalize_rewards, XQC's default), and TrainParams."
-            "reward_signals_ctor has signals; allowed is normalize_rewards = False then: the "
+            "reward_signals_ctor has signals; expected normalize_rewards = False: the "
             "spread of the environment's returns says nothing of the signals' rewards."
         )
     return make_streams(params, agent, own) if params.reward_signals else own
@@ -142,14 +142,14 @@ def _own_signals(params: Params, observation_spec: Nest, action_spec: Nest) -> R
     signals = call_method(params.reward_signals_ctor, observation_spec, action_spec)
     if not isinstance(signals, (list, tuple)):
         raise ConfigError(
-            f"TrainParams.reward_signals_ctor returned {signals!r}; allowed is a list of signals."
+            f"TrainParams.reward_signals_ctor returned {signals!r}; expected a list of signals."
         )
     if not signals:
         return None
     if params.n_step_returns > 1:
         raise ConfigError(
             f"n_step_returns is {params.n_step_returns}, and TrainParams.reward_signals_ctor has "
-            "signals; allowed is n_step_returns = 1 then: a signal judges single env steps, whose "
+            "signals; expected n_step_returns = 1: a signal judges single env steps, whose "
             "rewards are summed up before."
         )
     return RewardSignals(signals)

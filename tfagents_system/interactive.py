@@ -139,12 +139,12 @@ def train(
     """
     if not isinstance(env, str):
         raise ConfigError(
-            f"env is {_shown(env)}; allowed is an id, such as 'Pendulum-v1' or 'my_module:Reach-v0'"
+            f"env is {_shown(env)}; expected an id, such as 'Pendulum-v1' or 'my_module:Reach-v0'"
             ", because the run's programs make the environment. sac new writes a params file for "
             "one of your own, and sac train trains it."
         )
     if isinstance(wrap, str):
-        raise ConfigError(f"wrap is {wrap!r}; allowed is a list, such as [{WRAP_EXAMPLE!r}].")
+        raise ConfigError(f"wrap is {wrap!r}; expected a list, such as [{WRAP_EXAMPLE!r}].")
     name = name or slug_of(env)
     command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "tfagents_system", "train",
                f"--env={env}", f"--name={name}"]  # fmt: skip
@@ -175,7 +175,7 @@ def _assignments(what: str, values: Mapping[str, Any]) -> list[str]:
             ast.literal_eval(text)
         except UNREADABLE:
             raise ConfigError(
-                f"{what} {name} is {_shown(value)}; allowed are None, numbers, bools and strings, "
+                f"{what} {name} is {_shown(value)}; expected None, numbers, bools and strings, "
                 "and lists, tuples, dicts and sets of these."
             ) from None
         texts.append(f"{name}={text}")

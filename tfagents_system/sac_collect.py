@@ -249,7 +249,7 @@ def _ask_server(ask: Callable[[], T], stop: StopFlag) -> T | None:
 def _worker_id() -> int:
     text = os.environ.get("SLURM_PROCID", "0")
     if not re.fullmatch("[0-9]{1,9}", text):
-        raise ConfigError(f"SLURM_PROCID is {text!r}; allowed is an integer from 0 on.")
+        raise ConfigError(f"SLURM_PROCID is {text!r}; expected an integer from 0 on.")
     return int(text)
 
 

@@ -68,12 +68,12 @@ def serve(
     settings = _training_settings(spec)
     if deterministic and settings.update_ratio != "fixed":
         raise ConfigError(
-            f"{paths.params}: update_ratio is {settings.update_ratio!r}; allowed is 'fixed' in a "
+            f"{paths.params}: update_ratio is {settings.update_ratio!r}; expected 'fixed' in a "
             "deterministic run (SAC_DETERMINISTIC), because the other depends on speeds."
         )
     if deterministic and settings.keep_interventions:
         raise ConfigError(
-            f"{paths.params}: keep_interventions is True; allowed is False in a deterministic run "
+            f"{paths.params}: keep_interventions is True; expected False in a deterministic run "
             "(SAC_DETERMINISTIC), because what a person does is not repeated."
         )
     limits = ReplayLimits.from_settings(settings, spec.horizon, layout)

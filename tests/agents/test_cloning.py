@@ -165,7 +165,7 @@ def test_its_optimizer_is_saved_with_the_agent(tmp_path):
     ("settings", "message"),
     [
         ({"demonstrations": None}, "demonstrations is None; set demonstrations to files"),
-        ({"behavioral_cloning": {"strength": 0.5}}, 'allowed is None or {"strength": a number'),
+        ({"behavioral_cloning": {"strength": 0.5}}, 'expected None or {"strength": a number'),
         ({"behavioral_cloning": {"strength": 0, "steps": 5}}, "a number > 0"),
         ({"behavioral_cloning": {"strength": 1, "steps": 0}}, "an integer >= 1"),
     ],

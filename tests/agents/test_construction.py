@@ -125,7 +125,7 @@ def test_constructor_of_something_else_raises(agent, name):
         def agent_ctor(self, *args):
             return agent
 
-    with pytest.raises(ConfigError, match=f"agent_ctor returned a {name}; allowed is a TF-Agents"):
+    with pytest.raises(ConfigError, match=f"agent_ctor returned a {name}; expected a TF-Agents"):
         make_agent(Wrong(), CountingEnv())
 
 

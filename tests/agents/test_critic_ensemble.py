@@ -153,12 +153,18 @@ def test_every_kind_of_action_and_critic_may_have_an_ensemble(spec, settings):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"algorithm": "td3"}, "critic_ensemble is 10 and algorithm is 'td3'; allowed is 2 then"),
+        (
+            {"algorithm": "td3"},
+            "critic_ensemble is 10 and algorithm is 'td3'; expected critic_ensemble = 2",
+        ),
         ({"algorithm": "tqc"}, "only sac may have more"),
-        ({"critic_ensemble_subset": 11}, "allowed is an integer from 1 to 10"),
-        ({"critic_ensemble": 2, "critic_ensemble_subset": 1}, "allowed is 2 then"),
+        (
+            {"critic_ensemble_subset": 11},
+            "expected critic_ensemble_subset to be an integer from 1 to 10",
+        ),
+        ({"critic_ensemble": 2, "critic_ensemble_subset": 1}, "critic_ensemble_subset to be 2"),
         ({"critic_ensemble": 1}, "an integer >= 2"),
-        ({"state_value_network": True}, "allowed is critic_ensemble = 2 then"),
+        ({"state_value_network": True}, "expected critic_ensemble = 2"),
     ],
     ids=str,
 )

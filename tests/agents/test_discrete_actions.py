@@ -260,7 +260,7 @@ def test_crossq_chooses_allowed_actions_alone_and_trains_on_a_nest():
 def test_algorithms_for_a_single_box_refuse_other_actions_by_name(name, spec, found):
     message = (
         f"algorithm is '{name}', but the environment's actions are {found}; "
-        "allowed is 'sac' or 'crossq'"
+        "expected 'sac' or 'crossq'"
     )
     with pytest.raises(ConfigError, match=message):
         make_agent(spec, algorithm=name)
@@ -268,7 +268,7 @@ def test_algorithms_for_a_single_box_refuse_other_actions_by_name(name, spec, fo
 
 def test_noise_of_a_colour_is_for_continuous_actions():
     for spec in (ONE, {"grip": ONE}):
-        with pytest.raises(ConfigError, match="exploration_noise_beta is 1, but .* allowed is 0"):
+        with pytest.raises(ConfigError, match="exploration_noise_beta is 1, but .* expected 0"):
             make_agent(spec, exploration_noise_beta=1.0)
     make_agent(NESTED, exploration_noise_beta=1.0)
 

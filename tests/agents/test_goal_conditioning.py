@@ -112,5 +112,5 @@ BLOCKS = tf.TensorSpec([3, 2], tf.float32, "blocks.entities.goal_signal")
     ],
 )
 def test_what_cannot_be_conditioned_is_refused(spec, settings, message):
-    with pytest.raises(ConfigError, match=f"{message}.*allowed is goal_conditioning_type = 'none'"):
+    with pytest.raises(ConfigError, match=f"{message}.*expected goal_conditioning_type = 'none'"):
         make_agent(spec, **settings)

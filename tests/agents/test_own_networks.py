@@ -86,27 +86,27 @@ STREAMS = {"extrinsic": {}, "curiosity": {}}
 @pytest.mark.parametrize(
     ("settings", "critic", "message"),
     [
-        ({}, critic_of(1), r"shape \[B, 1\]; allowed is \[B\].*: one Q .* tf.squeeze\("),
-        ({"algorithm": "td3"}, critic_of(1), r"shape \[B, 1\]; allowed is \[B\]"),
+        ({}, critic_of(1), r"shape \[B, 1\]; expected \[B\].*: one Q .* tf.squeeze\("),
+        ({"algorithm": "td3"}, critic_of(1), r"shape \[B, 1\]; expected \[B\]"),
         (
             {},
             critic_of(2),
-            r"shape \[B, 2\]; allowed is \[B\], with B env steps: one Q of each env",
+            r"shape \[B, 2\]; expected \[B\], with B env steps: one Q of each env",
         ),
-        ({"algorithm": "tqc", "tqc_quantiles": 5}, critic_of(4), r"\[B, 4\]; allowed is \[B, 5\]"),
+        ({"algorithm": "tqc", "tqc_quantiles": 5}, critic_of(4), r"\[B, 4\]; expected \[B, 5\]"),
         (
             {"reward_signals": STREAMS},
             critic_of(1, both),
-            r"\[B, 1\] for 'curiosity'; allowed is \[B\]",
+            r"\[B, 1\] for 'curiosity'; expected \[B\]",
         ),
         (
             {"action_spec": ONE},
             critic_of(2),
-            r"\[B, 2\]; allowed is \[B, 3\], .* Q of all integers",
+            r"\[B, 2\]; expected \[B, 3\], .* Q of all integers",
         ),
-        ({"action_spec": PAIR}, critic_of(3), r"\[B, 3\]; allowed is \[B, 6\]"),
-        ({"action_spec": NESTED}, critic_of(1), r"\[B, 1\]; allowed is \[B, 3\]"),
-        ({}, critic_of(1, lambda q: {"q": q}), r"a dict; allowed is \[B\]"),
+        ({"action_spec": PAIR}, critic_of(3), r"\[B, 3\]; expected \[B, 6\]"),
+        ({"action_spec": NESTED}, critic_of(1), r"\[B, 1\]; expected \[B, 3\]"),
+        ({}, critic_of(1, lambda q: {"q": q}), r"a dict; expected \[B\]"),
     ],
 )
 def test_a_critic_of_another_shape_is_refused(settings, critic, message):
@@ -115,7 +115,7 @@ def test_a_critic_of_another_shape_is_refused(settings, critic, message):
 
 
 def test_a_state_value_network_of_another_shape_is_refused():
-    message = r"state_value_ctor returned a network of shape \[B, 1\]; allowed is \[B\]"
+    message = r"state_value_ctor returned a network of shape \[B, 1\]; expected \[B\]"
     with pytest.raises(ConfigError, match=message):
         make_agent(state_value=lambda obs_spec: Linear(obs_spec, 1))
 
@@ -129,7 +129,7 @@ def keras_model(*specs):
     ("made", "name"), [(lambda *specs: None, "NoneType"), (keras_model, "Sequential")]
 )
 def test_what_is_no_network_is_refused_by_the_name_of_its_hook(hook, made, name):
-    message = f"TrainParams.{hook}_ctor returned a {name}; allowed is a network of TF-Agents"
+    message = f"TrainParams.{hook}_ctor returned a {name}; expected a network of TF-Agents"
     with pytest.raises(ConfigError, match=message):
         make_agent(**{hook: made})
 
@@ -139,7 +139,7 @@ def stock_actor(obs_spec, action_spec):
 
 
 def test_stock_critics_have_no_values_of_all_integers():
-    with pytest.raises(ConfigError, match=r"shape \[B\]; allowed is \[B, 3\]"):
+    with pytest.raises(ConfigError, match=r"shape \[B\]; expected \[B, 3\]"):
         make_agent(ONE, lambda *specs: CriticNetwork(specs, joint_fc_layer_params=()))
 
 
@@ -194,12 +194,12 @@ def of_no_choices(outputs):
         (
             tensor_spec.BoundedTensorSpec([], tf.int64, 3, 5, "action"),
             stock_actor,
-            r"of a Categorical \(1, 3\) .*; allowed is action_head\(.*logits \[B, 3\]",
+            r"of a Categorical \(1, 3\) .*; expected action_head\(.*logits \[B, 3\]",
         ),
         (
             ONE,
             lambda obs_spec, _: Linear(obs_spec, 1, of_outputs=of_no_choices),
-            r"of a Deterministic .*; allowed is a Categorical \[B, 3\], or action_head\(",
+            r"of a Deterministic .*; expected a Categorical \[B, 3\], or action_head\(",
         ),
     ],
     ids=["other_integers", "no_distribution"],

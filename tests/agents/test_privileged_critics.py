@@ -316,7 +316,7 @@ def test_a_policy_also_acts_where_the_leaves_are_missing(tmp_path):
         ({"critic_observations": ["x"]}, {}, "no 'x'. Allowed: position, state."),
         ({"critic_observations": ["state", "position"]}, {}, "leave something to the actor"),
         ({}, {"has_state": False}, "has no 'state'"),
-        ({}, {"is_dict": False}, r"\['state'\], but the environment's observation is no dict"),
+        ({}, {"is_dict": False}, r"\['state'\], but the environment's observation is not a dict"),
     ],
 )
 def test_names_that_do_not_fit_the_environment_are_refused(settings, env_kwargs, message):
@@ -328,18 +328,21 @@ def test_names_that_do_not_fit_the_environment_are_refused(settings, env_kwargs,
 
 def test_an_agent_that_would_show_them_to_its_actor_is_refused():
     check_has_privileged_critics([], "an agent")
-    with pytest.raises(ConfigError, match=r"returned a str, and .* \['state'\]; allowed is \[\]"):
+    with pytest.raises(
+        ConfigError,
+        match=r"returned a str, and .* \['state'\]; expected critic_observations = \[\]",
+    ):
         check_has_privileged_critics(["state"], "an agent")
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"critic_observations": "state"}, r"is 'state'; allowed is a list of different names"),
+        ({"critic_observations": "state"}, r"is 'state'; expected a list of different names"),
         ({"critic_observations": ["a", "a"]}, "different names"),
         (
             {"share_summarizer": True, "recurrent": True},
-            r"share_summarizer is True, and critic_observations is \['state'\]; allowed is False",
+            r"critic_observations is \['state'\]; expected share_summarizer = False",
         ),
     ],
 )

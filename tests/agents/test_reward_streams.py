@@ -187,14 +187,14 @@ def test_settings_of_streams_have_defaults_and_are_sorted():
 @pytest.mark.parametrize(
     ("signals", "message"),
     [
-        ({}, r"reward_signals is {}; allowed is None or a dict"),
+        ({}, r"reward_signals is {}; expected None or a dict"),
         ({"curiousity": {}}, "there is no signal 'curiousity'. Did you mean curiosity?"),
         ({"rnd": 1}, "rnd is 1, not a dict of settings"),
         ({"rnd": {"gamma": 0.9}}, "rnd has no setting 'gamma'. Did you mean discount?"),
         ({"rnd": {"strenght": 1}}, "rnd has no setting 'strenght'. Did you mean strength?"),
         ({"extrinsic": {"learning_rate": 1}}, "extrinsic has no setting 'learning_rate'"),
-        ({"rnd": {"strength": 0}}, "rnd: strength is 0; allowed is a number > 0"),
-        ({"rnd": {"discount": 2}}, r"rnd: discount is 2; allowed is None or a number in \[0, 1\]"),
+        ({"rnd": {"strength": 0}}, "rnd: strength is 0; expected a number > 0"),
+        ({"rnd": {"discount": 2}}, r"rnd: discount is 2; expected None or a number in \[0, 1\]"),
     ],
 )
 def test_unknown_signals_and_settings_are_refused_with_the_nearest_ones(signals, message):
@@ -207,13 +207,13 @@ def test_unknown_signals_and_settings_are_refused_with_the_nearest_ones(signals,
     [
         (
             {"algorithm": "td3"},
-            "algorithm is 'td3', and there are reward_signals; allowed is",
+            "algorithm is 'td3', and there are reward_signals; expected",
         ),
         ({"normalize_rewards": True}, "normalize_rewards is True, and there are reward_signals"),
         ({"state_value_network": True}, "state_value_network is True, and there are reward_sig"),
         (
             {"n_step_returns": 3, "fresh_samples_per_step": 32},
-            "n_step_returns is 3, and reward_signals has extrinsic; allowed is n_step_returns = 1",
+            "n_step_returns is 3, and reward_signals has extrinsic; expected n_step_returns = 1",
         ),
     ],
 )
@@ -230,7 +230,9 @@ def test_imitation_needs_demonstrations():
     params.demonstrations = "demonstrations"
     params.check("params.py")
     params.demonstration_share = 1
-    with pytest.raises(ConfigError, match="gail, and demonstration_share is 1; allowed is less"):
+    with pytest.raises(
+        ConfigError, match="gail, and demonstration_share is 1; expected a share below 1"
+    ):
         params.check("params.py")
 
 
@@ -239,7 +241,7 @@ def test_critics_without_a_value_of_each_stream_are_refused():
         (None, "one Q"),
         (MlpCriticNetwork((OBSERVATION, action_spec()), streams=["rnd"]), r"\['rnd'\]"),
     ):
-        message = rf"network of {found}; allowed is one of a dict .* \['curiosity', 'extrinsic'\]"
+        message = rf"network of {found}; expected one of a dict .* \['curiosity', 'extrinsic'\]"
         with pytest.raises(ConfigError, match=message):
             make_agent(critic=critic, reward_signals=SIGNALS)
 

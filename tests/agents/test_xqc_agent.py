@@ -216,7 +216,7 @@ def test_critics_of_a_user_that_normalize_no_batches_are_refused(algorithm):
             return CriticNetwork((obs_spec, action_spec), joint_fc_layer_params=(4,))
 
     params = Own(algorithm=algorithm, actor_fc_layer_params=(4,))
-    with pytest.raises(ConfigError, match="critic_ctor returned a CriticNetwork; allowed is the"):
+    with pytest.raises(ConfigError, match="critic_ctor returned a CriticNetwork; expected the"):
         params.agent_ctor(
             tf.Variable(0, dtype=tf.int64), OBSERVATION, action_spec(),
             ts.time_step_spec(OBSERVATION),

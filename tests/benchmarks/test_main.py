@@ -19,11 +19,11 @@ NAMES = (
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["lerner", "loop"], f"NAMES is 'lerner'; allowed is one of {NAMES}."),
-        (["--repeats", "0"], "--repeats is '0'; allowed is an integer >= 1."),
+        (["lerner", "loop"], f"NAMES is 'lerner'; expected one of {NAMES}."),
+        (["--repeats", "0"], "--repeats is '0'; expected an integer >= 1."),
         (
             ["--repeats", "2", "--first_repeat", "3"],
-            "--first_repeat is 3; allowed is 1 to --repeats, 2.",
+            "--first_repeat is 3; expected 1 to --repeats, 2.",
         ),
         (["--fast"], "--fast is not a flag."),
         (
@@ -33,7 +33,7 @@ NAMES = (
         ),
         (
             ["solve", "--contestant", "ours", "sbx2"],
-            "--contestant is sbx2; allowed is one of ours; sb3; sbx.",
+            "--contestant is sbx2; expected one of ours; sb3; sbx.",
         ),
     ],
 )

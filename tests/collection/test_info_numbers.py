@@ -76,14 +76,14 @@ def test_a_named_value_that_is_no_number_is_left_out_and_told_once(value, shown)
         numbers.add({"a": 7})
         assert numbers.end() == {"a_mean": 7.0}
         faults = numbers.new_faults()
-        assert [fault.shown for fault in faults] == ["LOG_INFO: a IS NO NUMBER"] * expected
+        assert [fault.shown for fault in faults] == ["LOG_INFO: a IS NOT A NUMBER"] * expected
         assert all("info['a'], which is " in f.text and shown in f.text for f in faults)
 
 
 def test_what_a_pattern_leaves_out_is_only_for_the_log():
     found, faults = episode_of(["*"], [{"a": 1, "image": np.zeros((2, 2)), "name": "x"}])
     assert found == {"a_mean": 1.0}
-    assert faults == [("", "log_info leaves out what is no finite number: image, name.")]
+    assert faults == [("", "log_info leaves out values that are not finite numbers: image, name.")]
 
 
 def test_an_entry_that_matches_nothing_is_told_once_with_the_nearest_key():

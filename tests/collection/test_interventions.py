@@ -57,8 +57,8 @@ def test_a_nest_of_actions_is_reported_as_a_nest():
         ([0.0], BOX, r"has shape \[1\], not \[2\]"),
         ([0.0, 3.5], BOX, r"is \[0.0, 3.5\], beyond -1.0 to \[1.0, 3.0\]"),
         ([0.0, np.nan], BOX, r"is \[0.0, nan\], beyond"),
-        (np.array("left"), CHOICE, "has the type .*, which is no number"),
-        (2.5, CHOICE, "is 2.5, which is no integer"),
+        (np.array("left"), CHOICE, "has the type .*, which is not a number"),
+        (2.5, CHOICE, "is 2.5, which is not an integer"),
         (5, CHOICE, "is 5, beyond 0 to 4"),
     ],
 )

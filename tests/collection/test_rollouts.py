@@ -134,7 +134,7 @@ def test_a_report_of_success_that_is_no_yes_or_no_is_named_and_ends_nothing(envi
     episode = run_episode(environment, StatefulPolicy(), horizon=10)
     assert (episode.success, episode.is_complete) == (None, True)
     assert shown in episode.success_fault
-    assert "; allowed is a bool, 0 or 1," in episode.success_fault
+    assert "; expected a bool, 0 or 1," in episode.success_fault
 
 
 class OddEnv(CountingEnv):
@@ -152,7 +152,7 @@ class OddEnv(CountingEnv):
 @pytest.mark.parametrize(
     ("odd", "message"),
     [
-        ({"reward": None}, "reward is a NoneType at env step 2 of the episode; allowed is"),
+        ({"reward": None}, "reward is a NoneType at env step 2 of the episode; expected"),
         ({"reward": np.zeros(2)}, r"reward is a ndarray of shape \[2\] at env step 2"),
         ({"reward": "good"}, "reward is a str at env step 2"),
         ({"reward": {"arm": 1.0}}, "reward is a dict at env step 2"),

@@ -194,7 +194,7 @@ EVALUATES_COLLECT = """
 
 def test_an_evaluation_in_the_simulator_of_collection_is_refused(tmp_path):
     run = load_run(str(make_experiment(tmp_path / "exp", EVALUATES_COLLECT).root))
-    with pytest.raises(ConfigError, match="makes an environment of collect_env; allowed is one of"):
+    with pytest.raises(ConfigError, match="makes an environment of collect_env; expected one of"):
         environments_of(run)
 
 

@@ -276,7 +276,7 @@ WORLD = """
 """
 CURRICULUM = {"slope": {"iters": [0, 10], "range": [0.0, 0.5]}}
 OWN_LINE = SHARED.format(made="Line(None, seed)")
-REFUSED = "{} is {}, but env_ctor returns an environment with 3 environments or agents; allowed"
+REFUSED = "{} is {}, but env_ctor returns an environment with 3 environments or agents; expected"
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_environment_is_checked_without_files_of_the_users(tmp_path, capsys, mon
     [
         ({"env": "Pendulum-v"}, "Did you mean Pendulum-v1"),
         ({"env": "Pendulum-v1", "params": pathlib.Path("params.py")}, "either --env or files"),
-        ({"env": "Pendulum-v1", "set_": ("discount=2",)}, "--set: .*discount is 2; allowed is"),
+        ({"env": "Pendulum-v1", "set_": ("discount=2",)}, "--set: .*discount is 2; expected"),
     ],
 )
 def test_wrong_environment_or_setting_is_refused_before_anything_runs(given, error):

@@ -81,7 +81,7 @@ def test_a_seed_repeats_it_and_no_episode_needs_to_be_held_out(given, demos, tmp
     ("changes", "message"),
     [
         ({"name": "a/b"}, "SAC_EXP_NAME is 'a/b'"),
-        ({"held_out": 1.0}, "--held_out is 1; allowed is a number from 0 to below 1"),
+        ({"held_out": 1.0}, "--held_out is 1; expected a number from 0 to below 1"),
         ({"held_out": 0.95}, "--held_out 0.95 of 6 leaves no episode to learn from"),
         ({"config": None}, "Which environment"),
         ({"env": "Pendulum-v1"}, "Which environment"),
@@ -89,7 +89,7 @@ def test_a_seed_repeats_it_and_no_episode_needs_to_be_held_out(given, demos, tmp
         ({"set_": ("behavioral_cloning=None",)}, "behavioral_cloning, which is for sac train"),
         (
             {"set_": ("algorithm=xqc",)},
-            "'xqc'; allowed here is one of .*sac.*: batch normalization",
+            "'xqc'; expected one of .*sac.*: batch normalization",
         ),
         ({"set_": ("TrainParams.demonstrations=a",)}, "demonstrations, which is for sac train"),
         ({"set_": ("train_batch_sise=1",)}, "Did you mean train_batch_size"),
@@ -109,7 +109,7 @@ def test_there_must_be_demonstrations_and_no_experiment_of_the_name(given, demos
     with pytest.raises(ConfigError, match="missing: there are no such demonstrations"):
         clone((tmp_path / "missing",), **given)
     (tmp_path / "logs/mine/policies").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="logs/mine is there already. Choose another --name"):
+    with pytest.raises(ConfigError, match="logs/mine already exists. Choose another --name"):
         clone((demos,), **given)
 
 

@@ -32,5 +32,5 @@ def test_commands_and_flags_are_completed(capsys):
 
 
 def test_another_shell_is_refused():
-    with pytest.raises(ConfigError, match="no completion for 'fish'; allowed is bash or zsh"):
+    with pytest.raises(ConfigError, match="no completion for 'fish'; expected bash or zsh"):
         completion("fish")

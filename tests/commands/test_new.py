@@ -48,7 +48,7 @@ def test_the_files_have_the_settings_of_an_algorithm(tmp_path, monkeypatch):
 def test_no_file_is_replaced(tmp_path, monkeypatch, there):
     monkeypatch.chdir(tmp_path)
     (tmp_path / there).write_text("mine")
-    with pytest.raises(ConfigError, match=f"{there} is there already"):
+    with pytest.raises(ConfigError, match=f"{there} already exists"):
         new("arm")
     assert [path.name for path in tmp_path.iterdir()] == [there]
     assert (tmp_path / there).read_text() == "mine"

@@ -132,7 +132,7 @@ def test_what_could_not_be_evaluated_is_not_packed(paths, tmp_path, damage):
     elif damage == "params":
         paths.params.unlink()
     else:
-        output, message = tmp_path / "x.zip", "allowed is a file with the ending .tar.gz or .tgz"
+        output, message = tmp_path / "x.zip", "expected a file with the ending .tar.gz or .tgz"
     with pytest.raises(ConfigError, match=message):
         pack(paths.root, output)
     assert not list(tmp_path.glob("*x.*"))

@@ -82,7 +82,7 @@ def test_a_pause_of_a_run_that_has_ended_is_for_its_next_start(tmp_path, capsys)
     assert "are paused: no program runs, and the next start pauses, too" in capsys.readouterr().out
     resume(tmp_path)
     assert paused(paths) == ()
-    assert "is paused no more; no program runs" in capsys.readouterr().out
+    assert "is no longer paused; no program runs" in capsys.readouterr().out
     resume(tmp_path)
     assert "is not paused" in capsys.readouterr().out
 

@@ -159,7 +159,7 @@ def test_a_check_names_what_does_not_fit(files, tmp_path, capsys):
         ("class Policy: pass", "has no method action"),
         (
             "class Policy:\n    def action(self, o): return [1, 2]",
-            r"allowed are the shapes .*\[1\]",
+            r"expected the shapes .*\[1\]",
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_contradictory_arguments_are_refused(experiment, tmp_path):
         record(env="Pendulum-v1")
     with pytest.raises(ConfigError, match="has its own environment"):
         record(experiment.root, env="Pendulum-v1")
-    with pytest.raises(ConfigError, match="no policy"):
+    with pytest.raises(ConfigError, match="is not a policy"):
         record(experiment.root, policy=tmp_path / "missing.py")
     with pytest.raises(ConfigError, match="leave one of them out"):
         record(experiment.root, policy=tmp_path / "missing.py", checkpoint="best")

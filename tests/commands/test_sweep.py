@@ -22,7 +22,7 @@ from run_files import write_finished_run
             "--name is 'a': allowed for one",
         ),
         (["--grid", "num_iter=2", "--parallel=9999"], "--parallel is 9999, but there are "),
-        (["--search", "num_iter=5:2"], "--search is 'num_iter=5:2'; allowed is "),
+        (["--search", "num_iter=5:2"], "--search is 'num_iter=5:2'; expected "),
     ],
 )
 def test_wrong_arguments_are_answered_and_write_nothing(tmp_path, arguments, message):

@@ -106,7 +106,7 @@ def test_an_environment_of_the_current_folder_that_a_bare_assert_ends_is_named_w
         ("partial:car-flags", "no task partial:car-flags. Did you mean partial:car-flag?"),
         ("pybullet:Walker2DBullet", "in pybullet. Did you mean pybullet:Walker2DBulletEnv-v0?"),
         *(
-            (text, f"no environment '{text}'. Allowed is an id such as Pendulum-v1, one of gymnasi")
+            (text, f"no environment '{text}'. Expected an id such as Pendulum-v1, one of gymnasi")
             for text in ("", "partial:", ":Pendulum-v1")
         ),
     ],
@@ -335,7 +335,7 @@ def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_
         ),
         (
             ["--env=gym:Pendulum-v1", "--set", "num_iter"],
-            "--set is 'num_iter'; allowed is NAME=VALUE, without spaces around =.",
+            "--set is 'num_iter'; expected NAME=VALUE, without spaces around =.",
         ),
         (["--env=gym:Pendulum-v1", "--name=a b"], "'a b' cannot be the name of a project;"),
         (["--sed=3"], "--sed is not a flag. Did you mean --seed?"),
@@ -346,7 +346,7 @@ def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_
         ),
         (["no.sh"], "sac train: no such variables file: no.sh."),
         (["Pendulum-v1"], "no such variables file: Pendulum-v1. Did you mean --env Pendulum-v1?"),
-        (["--env="], "There is no environment ''. Allowed is an id such as"),
+        (["--env="], "There is no environment ''. Expected an id such as"),
         (
             ["--env=gym:Pendulum-v1", "--algo=td3", "--set", "TrainParams.algorithm=sac"],
             "--algo is td3, and --set has algorithm=sac: give only one.",
@@ -355,7 +355,7 @@ def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_
         (["--env=gym:Pendulum-v1", "--seed=-1"], "SAC_SEED is '-1'"),
         (["--env=gym:Pendulum-v1", "--seed", "1", "-1"], "SAC_SEED is '-1'"),
         (["--env=gym:Pendulum-v1", "--extend=5"], "but there is no pendulum here."),
-        (["--env=gym:Pendulum-v1", "--extend=0"], "allowed is an integer >= 1"),
+        (["--env=gym:Pendulum-v1", "--extend=0"], "expected an integer >= 1"),
         (["--env=gym:Pendulum-v1", "--initialize_from=logs/a"], "logs/a: no such experiment"),
         (
             ["--env=gym:Pendulum-v1", "--extend=5", "--force_new"],
@@ -399,7 +399,7 @@ def test_new_writes_a_project_once(tmp_path):
     before = (tmp_path / "cart_params.py").read_text()
     code, _, err = sac(tmp_path, "new", "cart")
     assert (code, err) == (
-        78, "sac new: cart_params.py is there already. Choose another name, or move it away.\n"
+        78, "sac new: cart_params.py already exists. Choose another name, or move it away.\n"
     )  # fmt: skip
     assert (tmp_path / "cart_params.py").read_text() == before
 
@@ -481,11 +481,13 @@ def test_extending_several_seeds_makes_them_equally_long(tmp_path, monkeypatch, 
 def test_a_file_of_a_project_that_is_not_its_variables_is_told_apart(tmp_path):
     assert sac(tmp_path, "new", "cart")[0] == 0
     code, _, err = sac(tmp_path, "train", "cart_params.py")
-    assert code == 78 and "no variables file, a shell" in err and "are: cart_variables.sh." in err
+    assert (
+        code == 78 and "not a variables file, a shell" in err and "are: cart_variables.sh." in err
+    )
     write_finished_run(tmp_path / "logs/arm", tmp_path / "cart_params.py",
                        tmp_path / "cart_config.json")  # fmt: skip
     code, _, err = sac(tmp_path, "train", "logs/arm")
-    assert code == 78 and "logs/arm is an experiment, no variables file. The command" in err
+    assert code == 78 and "logs/arm is an experiment, not a variables file. The command" in err
 
 
 def test_a_name_that_another_experiment_has_is_refused_before_files_are_written(tmp_path):
@@ -494,7 +496,7 @@ def test_a_name_that_another_experiment_has_is_refused_before_files_are_written(
                        tmp_path / "cart_config.json")  # fmt: skip
     before = sorted(tmp_path.rglob("*"))
     code, out, err = sac(tmp_path, "train", "--env=gym:Pendulum-v1", "--name=arm")
-    assert (code, out) == (78, "") and "logs/arm is there already, and was not trained" in err
+    assert (code, out) == (78, "") and "logs/arm already exists, and was not trained" in err
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -532,7 +534,7 @@ def test_actions_without_a_head_are_refused_before_files_are_written():
     gymnasium.register("TwoArms-v0", entry_point=TwoArms)
     try:
         with pytest.raises(
-            ConfigError, match=r"The actions of TwoArms-v0 are Tuple\(.*\)\. Allowed"
+            ConfigError, match=r"The actions of TwoArms-v0 are Tuple\(.*\)\. Expected"
         ):
             try_environment(EnvironmentId("gymnasium", "TwoArms-v0", 200))
     finally:

@@ -123,7 +123,7 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
     write_run(tmp_path / "a", [1])
     with pytest.raises(ConfigError, match="nowhere"):
         plot((str(tmp_path / "a"),), output=tmp_path / "nowhere" / "a.png")
-    with pytest.raises(ConfigError, match="no image ends with .txt; allowed are .*png"):
+    with pytest.raises(ConfigError, match="no image ends with .txt; expected .*png"):
         plot((str(tmp_path / "a"),), output=tmp_path / "a.txt")
 
 

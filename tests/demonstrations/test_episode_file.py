@@ -103,8 +103,8 @@ def test_a_pickle_is_never_loaded(tmp_path):
         ({"reward": np.zeros((3, 1), np.float32)}, r"reward has shape \[3, 1\]"),
         ({"action": np.zeros([4, 1])}, r"action has shape \[4, 1\].* 3 entries"),
         ({"observation/arm": np.zeros([3, 2])}, "observation/arm .* 4 entries"),
-        ({"mask": np.zeros(3)}, "mask is no array of a demonstration"),
-        ({"reward/main": np.zeros(3)}, "reward/main is no array"),
+        ({"mask": np.zeros(3)}, "mask is not an array of a demonstration"),
+        ({"reward/main": np.zeros(3)}, "reward/main is not an array"),
     ],
 )
 def test_arrays_that_make_no_episode_are_named(changes, message):
@@ -163,21 +163,21 @@ def test_an_unfinished_episode_is_dropped_at_the_next_reset(tmp_path):
         ),
         (
             {"observation": {"arm": [[1], [2, 3]]}},
-            "^observation/arm is a list and no array of numbers",
+            "^observation/arm is a list, not an array of numbers",
         ),
         (
             {"observation": {"hand": [1, 2]}},
             "^observation/arm is missing .* action, observation/arm",
         ),
         ({"observation": {"arm": [1, 2], "hand": 1}}, "^observation/hand was not there before"),
-        ({"observation": None}, "^observation is a NoneType and no array of numbers"),
+        ({"observation": None}, "^observation is a NoneType, not an array of numbers"),
         ({"action": ([0.5], {})}, "^action is missing"),
-        ({"action": "left"}, "^action is a str and no array of numbers"),
+        ({"action": "left"}, "^action is a str, not an array of numbers"),
         ({"action": [np.inf]}, "^action is not finite"),
-        ({"action": 0.5}, r"^action has shape \[\] .* allowed is \[1\]"),
-        ({"reward": None}, "^reward is a NoneType and no array of numbers"),
+        ({"action": 0.5}, r"^action has shape \[\] .* expected \[1\]"),
+        ({"reward": None}, "^reward is a NoneType, not an array of numbers"),
         ({"reward": np.nan}, "^reward is not finite"),
-        ({"reward": [1.0]}, r"^reward has shape \[1\] .* allowed is a number"),
+        ({"reward": [1.0]}, r"^reward has shape \[1\] .* expected a number"),
     ],
 )
 def test_a_step_that_does_not_fit_is_refused_at_once_and_the_episode_goes_on(
@@ -213,7 +213,7 @@ def test_a_folder_without_demonstrations_and_other_files_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("my robot")
     with pytest.raises(ConfigError, match="no file in it"):
         read_demonstrations(tmp_path)
-    with pytest.raises(ConfigError, match=r"notes\.txt: no file of demonstrations"):
+    with pytest.raises(ConfigError, match=r"notes\.txt: not a file of demonstrations"):
         read_demonstrations(tmp_path / "notes.txt")
     with pytest.raises(ConfigError, match="there are no such"):
         read_demonstrations(tmp_path / "missing")

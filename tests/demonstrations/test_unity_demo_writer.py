@@ -131,7 +131,7 @@ def test_a_command_converts_folders_and_files(tmp_path, capsys):
     [
         ({}, "Where to. Give --output"),
         ({"output": "a.hdf5"}, "no file of this format is written"),
-        ({"output": "demos"}, "it exists. Choose another --output"),
+        ({"output": "demos"}, "already exists. Choose another --output"),
         ({"output": "more", "branches": (2,)}, "--branches is for a .demo file"),
         ({"output": "more", "env": "Pendulum-v1"}, "--env, .* are for check"),
     ],

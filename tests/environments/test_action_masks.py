@@ -143,8 +143,8 @@ class Given(Base):
     ("mask", "message"),
     [
         ([0] * SIZE, r"The action mask allows no action at env step 1 of the episode\."),
-        ([1] * 3, r"The action mask is .* at env step 1 of the episode; allowed are 4 numbers"),
-        ([2] * SIZE, "allowed are 4 numbers, 1 for each integer that the action may have"),
+        ([1] * 3, r"The action mask is .* at env step 1 of the episode; expected 4 numbers"),
+        ([2] * SIZE, "expected 4 numbers, 1 for each integer that the action may have"),
         (None, "The action mask is None at env step 1 of the episode"),
         ("no", "The action mask is 'no' at env step 1 of the episode"),
     ],

@@ -29,13 +29,13 @@ def test_as_reward_is_a_float32_scalar(reward):
 
 
 def test_as_reward_of_several_elements_raises():
-    with pytest.raises(ValueError, match=r"reward is an array of shape \[2\]; allowed is one"):
+    with pytest.raises(ValueError, match=r"reward is an array of shape \[2\]; expected one"):
         adapter.as_reward(np.zeros(2))
 
 
 @pytest.mark.parametrize("reward", [None, "1.0", {"speed": 1.0}, 1j])
 def test_a_reward_that_is_no_number_is_named_by_its_type(reward):
-    with pytest.raises(ValueError, match=f"the reward is a {type(reward).__name__}; allowed is"):
+    with pytest.raises(ValueError, match=f"the reward is a {type(reward).__name__}; expected"):
         adapter.as_reward(reward)
 
 

@@ -85,7 +85,7 @@ def test_other_parts_of_the_observation_stay_as_they_are():
         (np.zeros(3, np.float32), (0, 1), r"no observation .* is a picture: float32 \[3\]"),
         (np.zeros((24, 20, 3), np.uint8), (0, 255), "no observation .* is a picture: uint8"),
         (np.zeros((24, 20), np.float32), (-np.inf, np.inf), "finite bounds, .* such as Box"),
-        (np.zeros((24, 20), np.float32), (0, 0), "from 0 to 0; allowed are finite bounds, the up"),
+        (np.zeros((24, 20), np.float32), (0, 0), "from 0 to 0; expected finite bounds, the up"),
     ],
 )
 def test_what_is_no_picture_or_has_no_bounds_is_refused(picture, bounds, message):

@@ -221,7 +221,7 @@ def test_the_documented_environments_of_a_run_have_a_port_each():
 
 @pytest.mark.parametrize(
     ("behavior", "expected"),
-    [(None, "behaviors A, B; allowed is one"), ("C", "no behavior 'C'; it has A, B")],
+    [(None, "behaviors A, B; expected one"), ("C", "no behavior 'C'; it has A, B")],
 )
 def test_one_of_several_behaviors_is_chosen(behavior, expected):
     env = Counting({"A": HYBRID, "B": HYBRID})

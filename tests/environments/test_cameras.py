@@ -75,7 +75,7 @@ def test_camera_of_pybullet_turns_around_the_robot():
         environment.set_camera("90,-10,2")
         assert (environment.render() != own_frame).any()
         for camera in ("side", "1,2", "0,0,0", "0,0,nan", "inf,0,1"):
-            with pytest.raises(ConfigError, match="allowed is yaw,pitch,distance.*is 90,-10,2"):
+            with pytest.raises(ConfigError, match="expected yaw,pitch,distance.*is 90,-10,2"):
                 environment.set_camera(camera)
     finally:
         environment.close()

@@ -37,7 +37,7 @@ def test_a_nest_keeps_its_parts_and_more_leaves_of_a_dict_are_left_out():
         ([1, -np.inf], VECTOR, "^observation is not finite"),
         ([1, 1e300], VECTOR, "^observation is not finite as float32"),
         ([[3, np.nan]], IMAGE, "^observation: .* value nan"),
-        ("up", VECTOR, "^observation is a str and no array of numbers"),
+        ("up", VECTOR, "^observation is a str, not an array of numbers"),
         (None, VECTOR, "^observation is a NoneType and no array"),
         (([1, 2], {}), VECTOR, "^observation is a tuple and no array"),  # gymnasium's reset
         ({"x": [1, 2]}, VECTOR, "^observation is a dict and no array"),

@@ -124,7 +124,7 @@ def test_a_hook_that_returns_no_args_and_kwargs_is_refused(result):
         def collect_env_args_kwargs(self):
             return result
 
-    with pytest.raises(ConfigError, match="collect_env_args_kwargs returned .*allowed is a pair"):
+    with pytest.raises(ConfigError, match="collect_env_args_kwargs returned .*expected a pair"):
         make_collect_environment(Wrong(), seed=1)
 
 
@@ -145,7 +145,7 @@ def test_hook_that_returns_no_pair_raises(result):
     with pytest.raises(ConfigError) as error:
         make_eval_environment(Wrong(), seed=1)
     assert str(error.value) == (
-        f"TrainParams.eval_env_args_kwargs returned {result!r}; allowed is a pair (args, kwargs)."
+        f"TrainParams.eval_env_args_kwargs returned {result!r}; expected a pair (args, kwargs)."
     )
 
 
@@ -155,7 +155,7 @@ def test_constructor_of_something_else_raises(environment, name):
         def env_ctor(self, *args, seed=None, **kwargs):
             return environment
 
-    with pytest.raises(ConfigError, match=f"env_ctor returned a {name}; allowed is a TF-Agents Py"):
+    with pytest.raises(ConfigError, match=f"env_ctor returned a {name}; expected a TF-Agents Py"):
         make_collect_environment(Wrong(), seed=1)
 
 
@@ -178,7 +178,7 @@ def test_batched_environment_raises():
         def env_ctor(self, *args, seed=None, **kwargs):
             return batched_py_environment.BatchedPyEnvironment([CountingEnv(), CountingEnv()])
 
-    with pytest.raises(ConfigError, match="batched environment; allowed is one whose observations"):
+    with pytest.raises(ConfigError, match="batched environment; expected one whose observations"):
         make_collect_environment(Wrong(), seed=1)
 
 

@@ -54,7 +54,7 @@ def test_a_reset_begins_an_episode(step_type):
             return super()._reset()._replace(step_type=step_type)
 
     with pytest.raises(
-        ConfigError, match=f"Odd.reset returned .* type {step_type}; allowed is FIRST"
+        ConfigError, match=f"Odd.reset returned .* type {step_type}; expected FIRST"
     ):
         GuestEnvironment(Odd()).reset()
 
@@ -83,7 +83,7 @@ def test_a_reward_of_several_numbers_is_named_without_a_place_in_a_library():
     environment.reset()
     with pytest.raises(UserCodeError) as info:
         environment.step(ACTION)
-    message = "RewardingEnv.step raised ValueError: the reward is an array of shape [2]; allowed is"
+    message = "RewardingEnv.step raised ValueError: the reward is an array of shape [2]; expected"
     assert str(info.value).startswith(message) and ".py" not in str(info.value)
 
 

@@ -68,14 +68,14 @@ def test_a_single_array_is_called_observation(layout):
 @pytest.mark.parametrize(
     ("layouts", "message"),
     [
-        ({"heat": "CHW"}, r"'CHW' for 'heat', whose shape is \[8, 9\]; allowed is HW or vector"),
+        ({"heat": "CHW"}, r"'CHW' for 'heat', whose shape is \[8, 9\]; expected HW or vector"),
         (
             {"board": "HW"},
-            r"'HW' for 'board', whose shape is \[3, 8, 9\]; allowed is HWC, CHW or v",
+            r"'HW' for 'board', whose shape is \[3, 8, 9\]; expected HWC, CHW or v",
         ),
-        ({"bord": "HWC"}, r"'HWC' for 'bord', which .* has not; allowed are board, heat"),
-        ({"board": "WHC"}, "image_layouts is {'board': 'WHC'}; allowed is None or a dict"),
-        ("HWC", "image_layouts is 'HWC'; allowed is None or a dict of HWC, CHW, HW, vector by"),
+        ({"bord": "HWC"}, r"'HWC' for 'bord', which .* has not; expected board, heat"),
+        ({"board": "WHC"}, "image_layouts is {'board': 'WHC'}; expected None or a dict"),
+        ("HWC", "image_layouts is 'HWC'; expected None or a dict of HWC, CHW, HW, vector by"),
     ],
 )
 def test_layouts_that_cannot_be_are_refused(layouts, message):

@@ -78,25 +78,25 @@ def test_goals_are_marked_unless_they_are_inputs_like_others():
     [
         (
             {"entity_observations": ["yard/blokcs"]},
-            r"entity_observations has 'yard/blokcs', which the observation .* has not; allowed are "
+            r"entity_observations has 'yard/blokcs', which the observation .* has not; expected "
             "speed, yard/blocks, yard/trees",
         ),
         (
             {"entity_observations": ["speed"]},
-            r"entity_observations has 'speed', whose shape is \[2\]; allowed are arrays \[most ent",
+            r"entity_observations has 'speed', whose shape is \[2\]; expected arrays \[most ent",
         ),
         (
             {"goal_observations": ["goal"]},
-            "goal_observations has 'goal', which the observation .* has not; allowed are speed, ",
+            "goal_observations has 'goal', which the observation .* has not; expected speed, ",
         ),
         (
             {"goal_conditioning_type": "hypr"},
-            'goal_conditioning_type is \'hypr\'; allowed is one of "hyper", "none"',
+            'goal_conditioning_type is \'hypr\'; expected one of "hyper", "none"',
         ),
-        ({"entity_observations": "blocks"}, "entity_observations is 'blocks'; allowed is a list"),
+        ({"entity_observations": "blocks"}, "entity_observations is 'blocks'; expected a list"),
         (
             {"entity_observations": ["speed"], "preprocessing_combiner": len},
-            r"entity_observations is \['speed'\], and there is a preprocessing_combiner; allowed",
+            "and there is a preprocessing_combiner; expected one of them: the combiner joins",
         ),
     ],
 )

@@ -79,5 +79,5 @@ def test_what_is_no_time_step_is_refused(returned):
             return returned
 
     for call in (own_arrays.reset, lambda env: own_arrays.step(env, ones())):
-        with pytest.raises(ConfigError, match=f"returned a {type(returned).__name__}; allowed is"):
+        with pytest.raises(ConfigError, match=f"returned a {type(returned).__name__}; expected"):
             call(Gymlike())

@@ -240,7 +240,7 @@ class OldWorld(ParallelWorld):
     "world, message",
     [
         (TwoKinds(2), r"TwoKinds has agents with different action spaces: 'walker_0' has "
-         r"Discrete\(2\), 'walker_1' has Discrete\(3\). Allowed are equal ones"),
+         r"Discrete\(2\), 'walker_1' has Discrete\(3\). Expected equal ones"),
         (ParallelWorld(0), "ParallelWorld.possible_agents is empty"),
         (NobodyWorld(), "NobodyWorld.reset returned no agent"),
         (OldWorld(), "OldWorld.reset returned a dict; a parallel environment of PettingZoo"),
@@ -292,9 +292,9 @@ def without_truncations(world, observations, rewards, terminations, truncations,
     [
         (without_reward, "EditingWorld.step returned no reward of agent 'walker_1'; a parallel"),
         (without_truncations, "has left `agents` of EditingWorld, but neither its termination nor"),
-        (lambda world, *results: results[:4], r"returned 4 values; allowed is \(observations, rew"),
+        (lambda world, *results: results[:4], r"returned 4 values; expected \(observations, rew"),
         (lambda world, *results: (*results[:4], None), "infos\\), five dicts by agent"),
-        (lambda world, *results: None, "EditingWorld.step returned a NoneType; allowed is"),
+        (lambda world, *results: None, "EditingWorld.step returned a NoneType; expected"),
     ],
 )
 def test_a_step_that_is_not_of_the_parallel_api_is_told_what(edit, message):

@@ -186,7 +186,7 @@ def test_a_step_of_another_interface_is_named_with_what_is_allowed(adapter, make
     environment = adapter(type("Odd", (make,), {"step": lambda self, action: result})())
     environment.reset()
     found = "a NoneType" if result is None else f"{len(result)} values"
-    message = re.escape(f"Odd.step returned {found}; allowed is {allowed}")
+    message = re.escape(f"Odd.step returned {found}; expected {allowed}")
     with pytest.raises(ConfigError, match=message):
         environment.step(np.zeros(2, np.float32))
 
@@ -211,11 +211,14 @@ def test_the_end_of_an_episode_without_an_info_is_a_termination():
 @pytest.mark.parametrize(
     ("late", "message"),
     [
-        ([0.0, [0.0]], "observation/arm is a list that is no array of numbers, its spec has shape"),
-        (None, "the observation is NoneType; allowed is a dict with ['arm', 'hand']"),
+        (
+            [0.0, [0.0]],
+            "observation/arm is a list that is not an array of numbers, its spec has shape",
+        ),
+        (None, "the observation is NoneType; expected a dict with ['arm', 'hand']"),
         (
             {"arm": np.zeros(2)},
-            "the observation is ['arm']; allowed is a dict with ['arm', 'hand']",
+            "the observation is ['arm']; expected a dict with ['arm', 'hand']",
         ),
     ],
 )

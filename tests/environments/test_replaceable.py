@@ -125,9 +125,9 @@ class WrongResetEnv(EpisodeStepEnv):
 
 
 WRONG_RESETS = {
-    "None": (None, "reset of the environment returned a NoneType; allowed is a TimeStep"),
-    "a tuple": ((np.zeros(2), {}), "reset of the environment returned a tuple; allowed is"),
-    "an array": (np.zeros(2), "reset of the environment returned a ndarray; allowed is"),
+    "None": (None, "reset of the environment returned a NoneType; expected a TimeStep"),
+    "a tuple": ((np.zeros(2), {}), "reset of the environment returned a tuple; expected"),
+    "an array": (np.zeros(2), "reset of the environment returned a ndarray; expected"),
     "shape": (ts.restart(np.zeros(3, np.float32)),
               "returned observation of shape [3]; its observation_spec says [2]."),
     "a scalar": (ts.restart(np.float32(1)), "returned observation of shape []"),
@@ -171,8 +171,8 @@ def test_every_wrong_input_that_an_environment_shows_late_is_its_failure(first_e
         with pytest.raises(EnvironmentFailure, match=message):
             environment.reset()
     assert environment.num_failures == 3
-    with pytest.raises(UserCodeError, match="allowed is a pair"), first_episode.judges():
-        raise ConfigError("allowed is a pair")
+    with pytest.raises(UserCodeError, match="expected a pair"), first_episode.judges():
+        raise ConfigError("expected a pair")
 
 
 def test_a_step_that_returns_no_time_step_is_a_failure():

@@ -251,7 +251,7 @@ def test_nested_action_is_cast_leaf_by_leaf():
     [
         (box([0, 0], [1, 1]), np.zeros(3), r"shape \(2,\) .* returned shape \(3,\)"),
         (gym.spaces.Discrete(4), 1.5, "dtype int64 but returned shape .* dtype float64"),
-        (box([0, 0], [1, 1]), (np.zeros(2), {}), "a tuple that is no array"),
+        (box([0, 0], [1, 1]), (np.zeros(2), {}), "a tuple that is not an array"),
         (gym.spaces.Dict(a=box([0], [1])), {"b": [0]}, r"keys \['a'\] but returned \['b'\]"),
         (gym.spaces.Dict(a=box([0], [1])), [0], "keys .* but returned <class 'list'>"),
         (gym.spaces.Tuple([box([0], [1])]), (), "Tuple observation space of 1 parts"),

@@ -118,5 +118,5 @@ def test_the_rest_of_the_observation_is_the_same(make):
 
 
 def test_other_observations_are_refused():
-    with pytest.raises(ConfigError, match="time_aware is True.*allowed is a vector of floats"):
+    with pytest.raises(ConfigError, match="time_aware is True.*expected a vector of floats"):
         aware(Numbered)

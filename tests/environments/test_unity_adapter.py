@@ -81,7 +81,7 @@ def test_parameters_are_set_before_the_first_episode_and_by_a_curriculum(load):
 
 def test_wrong_parameters_are_refused_and_no_build_is_left(load):
     before = psutil.Process().children()
-    with pytest.raises(ConfigError, match="'gravity', .* is 'low'; allowed is a number"):
+    with pytest.raises(ConfigError, match="'gravity', .* is 'low'; expected a number"):
         load(parameters={"gravity": "low"})
     environment = load()
     with pytest.raises(ConfigError, match="'größe', .* names of ASCII characters"):
@@ -89,7 +89,7 @@ def test_wrong_parameters_are_refused_and_no_build_is_left(load):
     environment.close()
     later = load(specs=environment.behavior.to_json())
     later.set_state({"gravity": "low"})
-    with pytest.raises(ConfigError, match="'gravity', .* is 'low'; allowed is a number"):
+    with pytest.raises(ConfigError, match="'gravity', .* is 'low'; expected a number"):
         later.reset()
     assert psutil.Process().children() == before
 

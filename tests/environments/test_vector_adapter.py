@@ -169,7 +169,7 @@ def test_as_a_single_environment_it_is_the_first_slot(mode):
 def test_an_environment_that_does_not_say_how_it_resets_is_refused():
     vector = SyncVectorEnv([lambda: TapeEnv(0)])
     vector.metadata = {}
-    with pytest.raises(ConfigError, match="'autoreset_mode'] is None; allowed is"):
+    with pytest.raises(ConfigError, match="'autoreset_mode'] is None; expected"):
         GymnasiumVectorEnvironment(vector, 0)
 
 
@@ -220,16 +220,16 @@ def with_one_termination(result):
             without_end,
             "OwnVector.step ended the episode of environment 0 without its last observat",
         ),
-        (with_one_reward, r"returned rewards of shape \[\]; allowed is one for each of its 2 env"),
-        (with_one_observation, "OwnVector returned 1 observations; allowed is one for each of its"),
-        (with_one_termination, r"OwnVector.step returned terminations of shape \[1\]; allowed is"),
+        (with_one_reward, r"returned rewards of shape \[\]; expected one for each of its 2 env"),
+        (with_one_observation, "OwnVector returned 1 observations; expected one for each of its"),
+        (with_one_termination, r"OwnVector.step returned terminations of shape \[1\]; expected"),
         (
             lambda result: tuple(result[:4]),
-            r"returned 4 values; allowed is \(observations, rewards",
+            r"returned 4 values; expected \(observations, rewards",
         ),
         (
             lambda result: "done",
-            r"OwnVector.step returned a str; allowed is \(observations, rewards",
+            r"OwnVector.step returned a str; expected \(observations, rewards",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_an_episode_without_a_report_of_success_has_failed_once_one_has_been_see
 def test_a_success_that_cannot_be_read_is_said_once():
     infos = [{"success": np.zeros(2)}] * 3
     results, output = run_episodes(SometimesEnv(infos), 3)
-    assert output.count("info['success'] is float64 of shape (2,); allowed is a bool, 0 or 1") == 1
+    assert output.count("info['success'] is float64 of shape (2,); expected a bool, 0 or 1") == 1
     assert len(results) == 3 and not summary.summary_lines(results)[-1].startswith("success")
 
 

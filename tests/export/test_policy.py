@@ -131,7 +131,7 @@ def test_what_fails_to_be_copied_or_saved_is_told(tmp_path, monkeypatch):
 
 
 def test_wrong_arguments_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="--to is 'numpi'; allowed is one of numpy, onnx"):
+    with pytest.raises(ConfigError, match="--to is 'numpi'; expected one of numpy, onnx"):
         with_arguments(export, ["export", "--exp_dir=x", "--to=numpi"])
     with pytest.raises(ConfigError, match="nowhere: no such experiment folder"):
         export(str(tmp_path / "nowhere"), ("numpy",))
@@ -142,6 +142,6 @@ def test_wrong_arguments_are_refused(tmp_path):
     own = tmp_path / "mine/numpy/notes.txt"
     own.parent.mkdir(parents=True)
     own.write_text("mine")
-    with pytest.raises(ConfigError, match="mine/numpy is there already, and is not an export"):
+    with pytest.raises(ConfigError, match="mine/numpy already exists, and is not an export"):
         export(str(paths.root), ("numpy",), output=str(tmp_path / "mine"))
     assert own.read_text() == "mine"

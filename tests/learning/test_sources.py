@@ -86,7 +86,7 @@ def test_shares_are_whole_samples_that_sum_to_the_minibatch(batch_size, shares, 
 @pytest.mark.parametrize(
     "shares, message",
     [
-        ({"replay": 0.5}, "are {'replay': 0.5}, which sum to 0.5; allowed are shares that sum to"),
+        ({"replay": 0.5}, "are {'replay': 0.5}, which sum to 0.5; expected shares that sum to"),
         ({"replay": 0.9, "old": 0.2}, "which sum to 1.1"),
         ({"replay": 0.99, "old": 0.01}, "The share of old in a minibatch is 0.01, which is no"),
         ({"replay": 1.0, "old": 0.0}, "The share of old in a minibatch is 0, which is no"),

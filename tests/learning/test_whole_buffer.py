@@ -95,7 +95,7 @@ def test_a_buffer_that_would_fill_the_memory_is_refused(monkeypatch):
         make_buffer(capacity=101)
     assert str(error.value) == (
         "SAC_DETERMINISTIC is 1, so that the learner keeps the whole replay buffer: 101 items, "
-        "4,040 bytes; allowed are 4,000. Lower n_episodes_in_buffer."
+        "4,040 bytes; expected at most 4,000. Lower n_episodes_in_buffer."
     )
 
 

@@ -45,7 +45,7 @@ def test_scalar_bounds_hold_for_every_dimension():
     ],
 )
 def test_action_that_sac_cannot_use_is_named_with_what_is_allowed(spec, message):
-    allowed = r" Allowed is a Box: one floating point vector with finite bounds"
+    allowed = r" Expected a Box: one floating point vector with finite bounds"
     with pytest.raises(ConfigError, match=message + allowed):
         action_head(spec)
 
@@ -54,7 +54,7 @@ def test_action_that_sac_cannot_use_is_named_with_what_is_allowed(spec, message)
 def test_an_action_of_another_precision_is_refused(dtype):
     arm = action_spec(-1, 1, dtype=dtype)
     for spec in (arm, {"arm": arm, "grip": action_spec(0, 1)}):
-        with pytest.raises(ConfigError, match=rf"{dtype.name} \[2\]; allowed is float32"):
+        with pytest.raises(ConfigError, match=rf"{dtype.name} \[2\]; expected float32"):
             action_head(spec)
 
 

@@ -117,7 +117,7 @@ def test_an_image_that_is_too_small_is_refused(kind, least):
     small = tf.TensorSpec([least + 5, least - 1, 1], tf.uint8)
     message = (
         f"image_encoder is {kind}, .* at least {least} x {least} .* have {least + 5} x {least - 1}"
-        ". Allowed are .*fully_connected, or None"
+        ". Expected .*fully_connected, or None"
     )
     with pytest.raises(ConfigError, match=message):
         VisualEncoder(small, kind)

@@ -120,7 +120,7 @@ def test_coloured_noise_needs_a_built_in_network(beta, is_refused):
 def test_noise_of_ornstein_and_uhlenbeck_needs_a_built_in_network():
     settings = {"algorithm": "ddpg", "exploration_noise": "ornstein_uhlenbeck"}
     policies_for(CountingEnv(), recurrent=False, **settings)
-    message = "exploration_noise is ornstein_uhlenbeck, but NumPy cannot act, .* allowed is gauss"
+    message = "exploration_noise is ornstein_uhlenbeck, but NumPy cannot act, .* expected gauss"
     with pytest.raises(ConfigError, match=message):
         policies_for(NestedEnv(), preprocessing_combiner=tf.keras.layers.Concatenate(), **settings)
 

@@ -89,16 +89,16 @@ def test_bindings_replace_the_defaults():
 @pytest.mark.parametrize(
     "spec, text, message",
     [
-        (TWO, "left", "--keys has 'left'; allowed is KEY=VALUE, KEY=COMPONENT:VALUE"),
-        (TWO, "lefd=0:1", "'lefd' is no key. Did you mean left"),
-        (TWO, "button0=0:1", "'button0' is no key"),  # of a keyboard
+        (TWO, "left", "--keys has 'left'; expected KEY=VALUE, KEY=COMPONENT:VALUE"),
+        (TWO, "lefd=0:1", "'lefd' is not a key. Did you mean left"),
+        (TWO, "button0=0:1", "'button0' is not a key"),  # of a keyboard
         (TWO, "left=1", "2 components: say which, as KEY=COMPONENT:VALUE, from 0 to 1"),
-        (TWO, "left=2:1", "2 components; allowed is 0 to 1"),
-        (TWO, "left=0:-3", r"allowed for action\[0\] is a number from -2 to 2"),
-        (TWO, "left=0:nan", r"allowed for action\[0\] is a number"),
-        (TWO, "left=one:1", "allowed is KEY=VALUE"),
-        (FOUR_CHOICES, "left=0.5", "allowed for action is an integer from 0 to 3"),
-        (FOUR_CHOICES, "none=end", "allowed is KEY=VALUE"),
+        (TWO, "left=2:1", "2 components; expected 0 to 1"),
+        (TWO, "left=0:-3", r"expected a number from -2 to 2 for action\[0\]"),
+        (TWO, "left=0:nan", r"expected a number from -2 to 2 for action"),
+        (TWO, "left=one:1", "expected KEY=VALUE"),
+        (FOUR_CHOICES, "left=0.5", "expected an integer from 0 to 3 for action"),
+        (FOUR_CHOICES, "none=end", "expected KEY=VALUE"),
     ],
 )
 def test_wrong_bindings_are_refused_by_words(spec, text, message):

@@ -251,7 +251,7 @@ def test_any_number_is_a_workers(told, monkeypatch):
 @pytest.mark.parametrize("text", ["", "-1", "one", "1.5"])
 def test_a_wrong_worker_id_is_refused(told, monkeypatch, text):
     monkeypatch.setenv("SLURM_PROCID", text)
-    with pytest.raises(ConfigError, match="SLURM_PROCID is .*; allowed is an integer from 0 on"):
+    with pytest.raises(ConfigError, match="SLURM_PROCID is .*; expected an integer from 0 on"):
         sac_collect.work("e", "localhost:1", stop=None)
 
 

@@ -189,8 +189,8 @@ def test_after_a_stop_it_serves_a_learner_that_outlives_its_supervise(paths, mon
 @pytest.mark.parametrize(
     "setting, message",
     [
-        ("update_ratio = 'auto'", "update_ratio is 'auto'; allowed is 'fixed' in a deterministic"),
-        ("keep_interventions = True", "keep_interventions is True; allowed is False in a determin"),
+        ("update_ratio = 'auto'", "update_ratio is 'auto'; expected 'fixed' in a deterministic"),
+        ("keep_interventions = True", "keep_interventions is True; expected False in a determin"),
     ],
 )
 def test_a_deterministic_run_has_a_fixed_ratio_and_no_person(tmp_path, setting, message):

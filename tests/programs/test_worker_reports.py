@@ -61,7 +61,7 @@ def test_a_hook_that_returns_no_observers_is_refused(result):
     def eval_observers_ctor():
         return result
 
-    with pytest.raises(ConfigError, match="eval_observers_ctor returned .*allowed is a list of"):
+    with pytest.raises(ConfigError, match="eval_observers_ctor returned .*expected a list of"):
         StepObservers(eval_observers_ctor, worker_id=0, horizon=3)
 
 
@@ -89,7 +89,7 @@ def test_a_success_that_cannot_be_read_ends_nothing_and_is_said_once(tmp_path, c
     assert [row["success"] for row in rows_of(run, "eval")] == [""] * 3
     assert read_report(run.paths, "worker_0").remark == "SUCCESS CANNOT BE READ"
     printed = capsys.readouterr().out
-    assert printed.count("NOTE: info['is_success'] is bool of shape (2,); allowed is a bool") == 1
+    assert printed.count("NOTE: info['is_success'] is bool of shape (2,); expected a bool") == 1
 
 
 def test_the_report_counts_the_successes_of_the_newest_evaluation(tmp_path):

@@ -78,5 +78,5 @@ def test_the_variable_turns_them_on(value, has, tmp_path, monkeypatch):
 
 def test_another_value_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("SAC_MLAGENTS_TAGS", "yes")
-    with pytest.raises(ConfigError, match="SAC_MLAGENTS_TAGS is 'yes'; allowed is auto, 0 or 1"):
+    with pytest.raises(ConfigError, match="SAC_MLAGENTS_TAGS is 'yes'; expected auto, 0 or 1"):
         EventLog(tmp_path)

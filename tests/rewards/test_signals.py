@@ -45,7 +45,7 @@ def test_sequences_are_rewarded_step_by_step():
 
 
 def test_signals_of_one_name_and_what_is_no_signal_are_refused():
-    with pytest.raises(ConfigError, match="signals called novelty, novelty; allowed are names"):
+    with pytest.raises(ConfigError, match="signals called novelty, novelty; expected names"):
         RewardSignals([Novelty(), Novelty()])
     with pytest.raises(ConfigError, match="returned a Module without strength, reward, train"):
         RewardSignals([tf.Module(name="nothing")])
@@ -60,10 +60,10 @@ def test_signals_come_from_the_hook_and_single_steps_alone_can_be_judged():
     params = Params({"horizon": 10})
     assert assemble(params, CountingEnv()).reward_signals.names == ["novelty"]
     params.n_step_returns = 3
-    with pytest.raises(ConfigError, match="n_step_returns is 3, and .* allowed is n_step_returns"):
+    with pytest.raises(ConfigError, match="n_step_returns is 3, and .* expected n_step_returns"):
         assemble(params, CountingEnv())
     params.reward_signals_ctor = lambda *specs: None
-    with pytest.raises(ConfigError, match="returned None; allowed is a list of signals"):
+    with pytest.raises(ConfigError, match="returned None; expected a list of signals"):
         assemble(params, CountingEnv())
     params.reward_signals_ctor = lambda *specs: []
     assert assemble(params, CountingEnv()).reward_signals is None
@@ -74,7 +74,7 @@ def test_signals_are_refused_where_rewards_are_divided_by_the_spread_of_returns(
     params = Params({"horizon": 10})
     for name, value in settings.items():
         setattr(params, name, value)
-    with pytest.raises(ConfigError, match="allowed is normalize_rewards = False then"):
+    with pytest.raises(ConfigError, match="expected normalize_rewards = False"):
         assemble(params, CountingEnv())
     params.normalize_rewards = False
     assert assemble(params, CountingEnv()).reward_signals.names == ["novelty"]

@@ -207,7 +207,7 @@ def test_streams_can_start_from_a_run_without_them(tmp_path):
 def test_signals_of_the_hook_need_the_environments_stream_and_other_names():
     with pytest.raises(ConfigError, match='returned novelty, .* must have "extrinsic"'):
         made({"rnd": {}}, own=[Novelty()])
-    with pytest.raises(ConfigError, match="reward_signals has rnd, too; allowed are names that"):
+    with pytest.raises(ConfigError, match="reward_signals has rnd, too; expected names that"):
         made({"rnd": {}, "extrinsic": {}}, own=[Novelty("rnd")])
 
 
@@ -218,7 +218,7 @@ def test_agents_of_ones_own_have_no_values_of_streams():
         return random_agent.RandomAgent(time_step_spec, action_spec)
 
     params.agent_ctor = agent_ctor
-    with pytest.raises(ConfigError, match="a RandomAgent, .* reward_signals = None then"):
+    with pytest.raises(ConfigError, match="a RandomAgent, .* expected reward_signals = None"):
         assemble(params, CountingEnv())
 
 

@@ -14,6 +14,7 @@ from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.agents.batch import make_batch
 from tfagents_system.collection.rollouts import run_episode
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.process.ports import free_port
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.data.item_layout import SINGLE, ItemLayout
@@ -21,7 +22,7 @@ from tfagents_system.data.sample_reader import SampleReader, step_codec
 from tfagents_system.data.transition import Transition
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services import adder as adder_lib
-from tfagents_system.services import chunks
+from tfagents_system.services import chunks, slot_rows
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.item_recorder import ItemRecorder
 from tfagents_system.services.journal import Checkpoints, Journal, Stream, streams_with_journals
@@ -286,6 +287,18 @@ def test_short_episodes_are_left_out_for_agents_that_do_not_mask_padding(replay)
     assert adder.num_left_out == 2
     (line,) = lines
     assert "an episode, or its rest, is shorter than 3 env steps and is left out" in line
+
+
+def test_too_many_short_episodes_in_a_row_end_the_program(replay, monkeypatch):
+    monkeypatch.setattr(slot_rows, "MOST_LEFT_OUT", 3)
+    layout = ItemLayout(3, is_sequence=True, pads_episodes=False)
+    lengths = [2, 2, 3, 1, 2, 2, 9]  # two in a row, then three
+    environment = EpisodeStepEnv(ends=[(length, 0.0) for length in lengths])
+    codec = codec_of(environment)
+    adder = Adder(replay.client(), codec, layout, log=lambda line: None)
+    with pytest.raises(ConfigError, match="The last 3 episodes were all shorter than 3 env steps"):
+        collect(environment, adder, num_episodes=7, horizon=4)
+    assert adder.num_left_out == 2 + 3
 
 
 @pytest.mark.parametrize("reward, fault", [(np.nan, "not finite"), (-1e30, "beyond 1e+15")])

@@ -377,7 +377,7 @@ def test_items_without_a_number_are_removed_and_the_rest_is_saved(tmp_path, caps
         assert stored.ranges.tolist() == [[first_number(1) + 1, first_number(1) + 9]]
         assert experience_stats(client, timeout_secs=60)[0] == 9
         assert snapshots.num_removed == len(priorities)
-    assert "3 items have a priority that is no number" in capsys.readouterr().out
+    assert "3 items have a priority that is not the number" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

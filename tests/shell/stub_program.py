@@ -60,7 +60,7 @@ def main(
     if mode == "crash":
         raise RuntimeError("no such motor")
     if mode == "wrong":
-        raise errors.ConfigError("config.json: leg_length is -1; allowed is a number > 0.")
+        raise errors.ConfigError("config.json: leg_length is -1; expected a number > 0.")
     if NAME == "learner":
         paths.run_spec.touch()
     if mode == "exits":

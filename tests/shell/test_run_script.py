@@ -217,7 +217,7 @@ def test_crash_loop_gives_up_with_the_traceback(sandbox):
 @pytest.mark.parametrize(
     "mode, code, line",
     [
-        ("wrong", 78, "sac_train.py: config.json: leg_length is -1; allowed is a number > 0."),
+        ("wrong", 78, "sac_train.py: config.json: leg_length is -1; expected a number > 0."),
         ("crash", 1, "RuntimeError: no such motor"),
     ],
 )
@@ -243,7 +243,7 @@ def test_wrong_configuration_found_by_a_program_stops_an_old_experiment_with_78(
     assert code == 78
     assert sandbox.alive() == {}
     assert sandbox.tape().count("learner starts") == 2
-    assert "  sac_train.py: config.json: leg_length is -1; allowed is a number > 0." in err
+    assert "  sac_train.py: config.json: leg_length is -1; expected a number > 0." in err
     assert (
         "What had been saved is in logs/pendulum; without the mistake, the same command resumes "
         "from there."

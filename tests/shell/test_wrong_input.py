@@ -21,7 +21,7 @@ def test_sbatch_runs_a_copy_of_the_script_from_a_spool_folder(sandbox, tmp_path)
         env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert result.returncode == 78
-    assert result.stderr.startswith("run_script.sh: SAC_EXP_NAME is '.wrong'; allowed are letters")
+    assert result.stderr.startswith("run_script.sh: SAC_EXP_NAME is '.wrong'; expected letters")
 
 
 def _write(path: str, text: str) -> Callable[[Sandbox], None]:
@@ -38,16 +38,16 @@ WRONG_INPUT = {
     "shell syntax": (_write("v.sh", "if\n"), "v.sh", {}, "v.sh: line 2: syntax error"),
     "name not set": (_write("v.sh", ""), "v.sh", {}, "SAC_EXP_NAME is not set."),
     "no such network": (None, None, {"SAC_PRIVATE_NETWORK": "no"},
-                        "SAC_PRIVATE_NETWORK is 'no'; allowed is auto, 0 or 1."),
+                        "SAC_PRIVATE_NETWORK is 'no'; expected auto, 0 or 1."),
     "unknown variable": (None, None, {"SAC_NUM_WORKERS": "2"}, "SAC_NUM_WORKERS is not a variable "
                          "of this system. Did you mean SAC_NUM_COLLECT_WORKERS?"),
     "zero workers": (None, None, {"SAC_NUM_COLLECT_WORKERS": "0"},
-                     "SAC_NUM_COLLECT_WORKERS is '0'; allowed is auto or an integer from 1"),
+                     "SAC_NUM_COLLECT_WORKERS is '0'; expected auto or an integer from 1"),
     "missing JSON": (None, None, {"SAC_CONFIG": "no.json"}, "no.json: cannot read the JSON config"),
     "malformed JSON": (_write("config/pendulum.json", "{horizon: 3}"), None, {},
                        "config/pendulum.json: not valid JSON: Expecting property name"),
     "wrong JSON value": (_write("config/pendulum.json", '{"horizon": 0}'), None, {},
-                         "config/pendulum.json: horizon is 0; allowed is an integer from 1"),
+                         "config/pendulum.json: horizon is 0; expected an integer from 1"),
     "missing params": (None, None, {"SAC_PARAMS": "no.py"}, "no.py: cannot read the params file"),
     "params syntax": (_change_params("num_iter = 10", "num_iter ="), None, {},
                       "tfagents_system/pendulum_params.py:5: not valid Python: invalid syntax"),

@@ -45,5 +45,5 @@ def test_a_nest_with_a_matrix_is_answered_once_and_leaves_no_folder(tmp_path):
         ".py: The built-in agents cannot act in this environment: its action is float32 [2, 2]"
         in (run.output)
     )
-    assert "Allowed is a Box" in run.output
+    assert "Expected a Box" in run.output
     assert run.output.endswith("or return another one.\n")

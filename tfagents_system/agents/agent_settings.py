@@ -218,25 +218,24 @@ def check_agent_settings(settings: AgentSettings, is_recurrent: bool, where: str
     """Raises ConfigError for settings of the agent that do not fit together."""
     if settings.share_summarizer and not is_recurrent:
         raise ConfigError(
-            f"{where}: share_summarizer is True and recurrent is False; allowed is recurrent = "
-            "True then."
+            f"{where}: share_summarizer is True and recurrent is False; expected recurrent = True."
         )
     if settings.share_summarizer and settings.critic_observations:
         raise ConfigError(
             f"{where}: share_summarizer is True, and critic_observations is "
-            f"{list(settings.critic_observations)}; allowed is False then: the actor must not see "
-            "those, and what is shared has them."
+            f"{list(settings.critic_observations)}; expected share_summarizer = False: "
+            "the actor must not see those, and what is shared has them."
         )
     if settings.critic_dropout_rate and not settings.critic_layer_norm:
         raise ConfigError(
             f"{where}: critic_dropout_rate is {settings.critic_dropout_rate} and critic_layer_norm "
-            "is False; allowed is 0 then, because dropout alone makes critics unstable."
+            "is False; expected critic_layer_norm = True, because dropout alone makes critics "
+            "unstable."
         )
     if settings.entity_observations and settings.preprocessing_combiner is not None:
         raise ConfigError(
             f"{where}: entity_observations is {list(settings.entity_observations)}, and there is a "
-            "preprocessing_combiner; allowed is an empty list then: the combiner joins all arrays "
-            "itself."
+            "preprocessing_combiner; expected one of them: the combiner joins all arrays itself."
         )
     _check_ensemble(settings, where)
     if settings.reward_signals:
@@ -249,14 +248,14 @@ def _check_ensemble(settings: AgentSettings, where: str) -> None:
     able = [name for name, row in ALGORITHMS.items() if row.has_ensembles]
     if size > PAIR and settings.algorithm not in able:
         raise ConfigError(
-            f"{where}: critic_ensemble is {size} and algorithm is {settings.algorithm!r}; allowed "
-            f"is {PAIR} then: only {' and '.join(able)} may have more."
+            f"{where}: critic_ensemble is {size} and algorithm is {settings.algorithm!r}; expected "
+            f"critic_ensemble = {PAIR}: only {' and '.join(able)} may have more."
         )
     if subset > size or (size == PAIR and subset < PAIR):
         allowed = f"{PAIR}" if size == PAIR else f"an integer from 1 to {size}"
         raise ConfigError(
-            f"{where}: critic_ensemble_subset is {subset} and critic_ensemble is {size}; allowed "
-            f"is {allowed} then."
+            f"{where}: critic_ensemble_subset is {subset} and critic_ensemble is {size}; expected "
+            f"critic_ensemble_subset to be {allowed}."
         )
 
 
@@ -264,13 +263,13 @@ def _check_reward_signals(settings: AgentSettings, where: str) -> None:
     able = [name for name, row in ALGORITHMS.items() if row.has_streams]
     if settings.algorithm not in able:
         raise ConfigError(
-            f"{where}: algorithm is {settings.algorithm!r}, and there are reward_signals; allowed "
-            f"is {' or '.join(map(repr, able))} then, whose critics have a value of each stream."
+            f"{where}: algorithm is {settings.algorithm!r}, and there are reward_signals; expected "
+            f"{' or '.join(map(repr, able))}, whose critics have a value of each stream."
         )
     if settings.normalize_rewards:
         raise ConfigError(
-            f"{where}: normalize_rewards is True, and there are reward_signals; allowed is False "
-            "then: set the strength of each signal."
+            f"{where}: normalize_rewards is True, and there are reward_signals; expected "
+            "normalize_rewards = False: set the strength of each signal."
         )
 
 

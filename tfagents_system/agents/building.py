@@ -90,14 +90,14 @@ def check_actions(settings: AgentParams, action_spec: Nest) -> None:
     if not ALGORITHMS[settings.algorithm].has_all_actions:
         able = [name for name, row in ALGORITHMS.items() if row.has_all_actions]
         raise ConfigError(
-            f"TrainParams.algorithm is {settings.algorithm!r}, but {found}; allowed is "
-            f"{' or '.join(map(repr, able))} then."
+            f"TrainParams.algorithm is {settings.algorithm!r}, but {found}; expected "
+            f"{' or '.join(map(repr, able))}."
         )
     has_box = isinstance(head, NestedHead) and head.boxes
     if settings.exploration_noise_beta and not has_box:
         raise ConfigError(
             f"TrainParams.exploration_noise_beta is {settings.exploration_noise_beta:g}, but "
-            f"{found}; allowed is 0 then: discrete actions have no noise."
+            f"{found}; expected 0: discrete actions have no noise."
         )
 
 
@@ -193,7 +193,7 @@ def check_normalizes(critic: network.Network, support: tuple[float, ...] = ()) -
     """Raises ConfigError unless `critic` is a NormalizingCriticNetwork over `support`."""
     if not isinstance(critic, NormalizingCriticNetwork) or critic.support != support:
         raise ConfigError(
-            f"TrainParams.critic_ctor returned a {type(critic).__name__}; allowed is the critic of "
+            f"TrainParams.critic_ctor returned a {type(critic).__name__}; expected the critic of "
             "the algorithm, which normalizes batches: leave critic_ctor out, or choose 'sac'."
         )
 

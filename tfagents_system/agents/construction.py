@@ -29,8 +29,7 @@ def make_agent(
     )  # fmt: skip
     if not isinstance(agent, tf_agent.TFAgent):
         raise ConfigError(
-            f"TrainParams.agent_ctor returned a {type(agent).__name__}; "
-            "allowed is a TF-Agents agent."
+            f"TrainParams.agent_ctor returned a {type(agent).__name__}; expected a TF-Agents agent."
         )
     return agent, train_step
 
@@ -47,7 +46,7 @@ def stored_state_spec(agent: tf_agent.TFAgent, settings: TrainingSettings) -> li
     if not parts:
         raise ConfigError(
             "TrainParams.stored_state is True, but the collect policy of the agent has no state; "
-            "allowed is False then."
+            "expected stored_state = False."
         )
     return parts
 

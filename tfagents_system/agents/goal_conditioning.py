@@ -19,7 +19,7 @@ def check_goal_conditioning(settings: AgentParams, observation_spec: Nest) -> No
     where = (
         f"TrainParams.goal_conditioning_type is 'hyper', and the observation has goals ({shown})"
     )
-    none = "allowed is goal_conditioning_type = 'none' then, by which goals are inputs like others"
+    none = "expected goal_conditioning_type = 'none', by which goals are inputs like others"
     for spec in goals:
         if is_image(spec) or is_entities(spec):
             kind = "an image" if is_image(spec) else "a list of entities"

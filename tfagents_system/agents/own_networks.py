@@ -17,7 +17,7 @@ def own_network(hook: str, made: Any) -> network.Network:
     if isinstance(made, network.Network):
         return made
     raise ConfigError(
-        f"TrainParams.{hook} returned a {type(made).__name__}; allowed is a network of TF-Agents "
+        f"TrainParams.{hook} returned a {type(made).__name__}; expected a network of TF-Agents "
         "(tf_agents.networks.network.Network). Layers of Keras become one by "
         "tf_agents.networks.sequential.Sequential, or in `call` of a class of your own."
     )
@@ -53,7 +53,7 @@ def check_critic(
         found = sorted(values) if isinstance(values, Mapping) else "one Q"
         if found != sorted(streams):
             raise ConfigError(
-                f"TrainParams.critic_ctor returned a network of {found}; allowed is one of a dict "
+                f"TrainParams.critic_ctor returned a network of {found}; expected one of a dict "
                 f"of Q with the keys of reward_signals, {sorted(streams)}."
             )
     if num_quantiles is not None:
@@ -80,7 +80,7 @@ def _check_shape(hook: str, spec: Any, expected: list[int], meaning: str, of: st
     if shape is not None and list(shape) == [*expected, 1]:
         remedy = " Remove its last axis: tf.squeeze(values, axis=-1)."
     raise ConfigError(
-        f"TrainParams.{hook} returned a network of {found}{of}; allowed is "
+        f"TrainParams.{hook} returned a network of {found}{of}; expected "
         f"{_with_batch(expected)}, with B env steps: {meaning}.{remedy}"
     )
 

@@ -24,8 +24,8 @@ def check_critic_observations(names: Collection[str], input_spec: Any) -> None:
     shown = f"TrainParams.critic_observations is {list(names)}"
     if not isinstance(input_spec, Mapping):
         raise ConfigError(
-            f"{shown}, but the environment's observation is no dict: it is {input_spec}. Allowed "
-            "is [] then."
+            f"{shown}, but the environment's observation is not a dict: it is {input_spec}. "
+            "Expected critic_observations = []."
         )
     known = list(names_of(input_spec))
     for name in names:
@@ -43,5 +43,6 @@ def check_has_privileged_critics(names: Collection[str], agent: tf_agent.TFAgent
     if names and not isinstance(agent, ActorCriticAgent):
         raise ConfigError(
             f"TrainParams.agent_ctor returned a {type(agent).__name__}, and critic_observations is "
-            f"{list(names)}; allowed is [] then: only built-in agents hide them from their actor."
+            f"{list(names)}; expected critic_observations = []: "
+            "only built-in agents hide them from their actor."
         )

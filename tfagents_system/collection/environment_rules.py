@@ -22,7 +22,7 @@ def check_apart(params: Params, collect: Sequence[Any], evaluation: Any) -> None
     if params.eval_period_itrs and params.env_config.get("curriculum") and is_shared:
         raise ConfigError(
             "The config has a curriculum, and eval_env_args_kwargs makes an environment of "
-            "collect_env; allowed is one of its own, because evaluations keep the values of the "
+            "collect_env; expected one of its own, because evaluations keep the values of the "
             "constructor. Without evaluations, set eval_period_itrs = 0."
         )
     if len(collect) == 1:
@@ -30,12 +30,12 @@ def check_apart(params: Params, collect: Sequence[Any], evaluation: Any) -> None
     name = f"TrainParams.envs_per_worker is {params.envs_per_worker}"
     if len({id(as_made(environment)) for environment in collect}) < len(collect):
         raise ConfigError(
-            f"{name}, but env_ctor has returned the same environment twice; allowed is a new one "
+            f"{name}, but env_ctor has returned the same environment twice; expected a new one "
             "for each call."
         )
     if is_shared:
         raise ConfigError(
-            f"{name}, but eval_env_args_kwargs makes an environment of collect_env; allowed is an "
+            f"{name}, but eval_env_args_kwargs makes an environment of collect_env; expected an "
             "environment of its own, because episodes of collection go on after an evaluation."
         )
 
@@ -58,7 +58,7 @@ def check_slots(
     if differing := [other for other in others if other != num_slots]:
         raise ConfigError(
             f"TrainParams.envs_per_worker is {params.envs_per_worker}, but env_ctor has returned "
-            f"environments with {num_slots} and {differing[0]} agents; allowed is an equal number."
+            f"environments with {num_slots} and {differing[0]} agents; expected an equal number."
         )
     if num_slots == 1:
         return 1
@@ -67,13 +67,13 @@ def check_slots(
     for name, allowed in settings.items():
         if (value := getattr(params, name)) != allowed:
             raise ConfigError(
-                f"TrainParams.{name} is {value}, but env_ctor returns {what}; allowed is {allowed} "
+                f"TrainParams.{name} is {value}, but env_ctor returns {what}; expected {allowed} "
                 "then."
             )
     if have_common(evaluation, collect[0]):
         raise ConfigError(
             f"env_ctor returns {what}, and eval_env_args_kwargs makes an environment of "
-            "collect_env; allowed is one of its own, because an evaluation begins all episodes "
+            "collect_env; expected one of its own, because an evaluation begins all episodes "
             "anew."
         )
     is_wrapped = not isinstance(collect[0], GuestEnvironment)
@@ -93,6 +93,6 @@ def check_lock_step(num_slots: int) -> None:
     if num_slots > 1:
         raise ConfigError(
             f"The worker has {num_slots} environments (envs_per_worker, or those of one "
-            "simulator); in a deterministic run allowed is 1, because rounds end with the episodes "
+            "simulator); expected 1 in a deterministic run, because rounds end with the episodes "
             "of one."
         )

@@ -29,7 +29,7 @@ class InfoNumbers:
         numbers.new_faults()
 
     Keys of a dict within the info are joined by "/": "reward/forward". A key counts in the env
-    steps that have it. Values that are no finite number, alone or in an array of one element, are
+    steps that have it. Values that are not finite numbers, alone or in an array of one element, are
     left out.
     """
 
@@ -106,7 +106,7 @@ class InfoNumbers:
         self._told |= self._unmatched
         faults += [
             InfoFault(
-                f"LOG_INFO: {key} IS NO NUMBER",
+                f"LOG_INFO: {key} IS NOT A NUMBER",
                 f"log_info leaves out info[{key!r}], which is {_shown(value)}; recorded are finite "
                 "numbers, alone or in an array of one element.",
             )
@@ -115,7 +115,9 @@ class InfoNumbers:
         ]
         if others := [key for key in left_out if key not in named]:
             keys = _listed(others)
-            faults.append(InfoFault("", f"log_info leaves out what is no finite number: {keys}."))
+            faults.append(
+                InfoFault("", f"log_info leaves out values that are not finite numbers: {keys}.")
+            )
         return faults
 
     def _unmatched_fault(self, text: str) -> InfoFault:

@@ -70,10 +70,10 @@ class Interventions:
         if array.shape != tuple(spec.shape):
             raise self._error(name, f"has shape {list(array.shape)}, not {list(spec.shape)}")
         if array.dtype.kind not in "biuf":
-            raise self._error(name, f"has the type {array.dtype}, which is no number")
+            raise self._error(name, f"has the type {array.dtype}, which is not a number")
         cast = array.astype(spec.dtype)
         if spec.dtype.kind in "iu" and not np.array_equal(cast, array):
-            raise self._error(name, f"is {array.tolist()}, which is no integer")
+            raise self._error(name, f"is {array.tolist()}, which is not an integer")
         if not np.all((spec.minimum <= cast) & (cast <= spec.maximum)):  # nor NaN
             raise self._error(
                 name, f"is {array.tolist()}, beyond {spec.minimum.tolist()} to "
@@ -84,6 +84,6 @@ class Interventions:
     def _error(self, name: str, what: str) -> TakenActionError:
         return TakenActionError(
             f"info[{ACTION!r}]{name}, the action that the environment reports as taken at env step "
-            f"{self._num_steps} of the episode, {what}. Allowed is an action of its action space; "
+            f"{self._num_steps} of the episode, {what}. Expected an action of its action space; "
             "give the entry another name if it is something else (docs/interventions.md)."
         )

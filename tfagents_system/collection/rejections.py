@@ -44,7 +44,7 @@ class Rejections:
         more = f", and {others} other reasons" if others > 0 else ""
         error = InvalidArrayError(
             f"The last {self._most} env steps of {self._owner} were all rejected, and each ended "
-            f"its episode: {shown}{more}. Allowed are finite numbers of at most {LARGEST_VALUE:g} "
+            f"its episode: {shown}{more}. Expected finite numbers of at most {LARGEST_VALUE:g} "
             "in size, with the shapes and dtypes of its specs. Correct the environment; sac check "
             "shows what is wrong with it."
         )

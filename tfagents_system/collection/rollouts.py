@@ -133,8 +133,8 @@ def no_number(value: Any, name: str, env_step: int) -> own_arrays.InvalidArrayEr
     """Returns the error for a reward or discount that is not a number."""
     shape = f" of shape {list(value.shape)}" if hasattr(value, "shape") else ""
     return own_arrays.InvalidArrayError(
-        f"{name} is a {type(value).__name__}{shape} at env step {env_step} of the episode; allowed "
-        "is a number."
+        f"{name} is a {type(value).__name__}{shape} at env step {env_step} of the episode; "
+        "expected a number."
     )
 
 

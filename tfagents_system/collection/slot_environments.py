@@ -49,7 +49,7 @@ def _check_wrappers(made: Any, num_slots: int) -> None:
         if any(getattr(type(layer), name) is not getattr(plain, name) for name in _OF_STEPS):
             raise ConfigError(
                 f"env_ctor returns a {type(layer).__name__} around an environment with {num_slots} "
-                "environments or agents, whose steps it would not change; allowed is a wrapper of "
+                "environments or agents, whose steps it would not change; expected a wrapper of "
                 "a single one. Wrap each environment before they become a vector, or the parallel "
                 "environment itself."
             )

@@ -34,7 +34,7 @@ class StepObservers:
         observers = call_hook(hook, id=worker_id)
         if not isinstance(observers, (list, tuple)) or not all(map(callable, observers)):
             raise ConfigError(
-                f"TrainParams.{hook.__name__} returned {observers!r}; allowed is a list of "
+                f"TrainParams.{hook.__name__} returned {observers!r}; expected a list of "
                 "functions that take a tf_agents Trajectory."
             )
         # With names for messages, made once, because a step is the hot path.

@@ -45,6 +45,6 @@ def _as_bool(value: Any, name: str) -> bool:
     is_one = array.size == 1 or array.dtype == object
     shown = repr(value)[:40] if is_one else f"{array.dtype} of shape {array.shape}"
     raise SuccessError(
-        f"{name} is {shown}; allowed is a bool, 0 or 1, alone or in an array of one element, so "
+        f"{name} is {shown}; expected a bool, 0 or 1, alone or in an array of one element, so "
         "no success is counted"
     )

@@ -90,7 +90,7 @@ def clone(
     if not demonstrations:
         raise ConfigError("Which demonstrations? Name files or folders.")
     if held_out >= 1:
-        raise ConfigError(f"--held_out is {held_out:g}; allowed is a number from 0 to below 1.")
+        raise ConfigError(f"--held_out is {held_out:g}; expected a number from 0 to below 1.")
     episodes = [episode for path in demonstrations for episode in read_demonstrations(path)]
     split = _split(episodes, held_out, seed)
     prepare_tensorflow()
@@ -98,7 +98,7 @@ def clone(
         settings = _settings(name, files, bindings, seed)
         paths = ExperimentPaths(settings.exp_dir)
         if not experiment.is_new(paths):
-            raise ConfigError(f"{paths.root} is there already. Choose another --name, or move it "
+            raise ConfigError(f"{paths.root} already exists. Choose another --name, or move it "
                               "away.")  # fmt: skip
         train_params = load_params(settings.params, load_env_config(settings.config), bindings)
         made, curve = _imitate(train_params, split, steps, seed)
@@ -124,7 +124,7 @@ def _check_can_go_on(algorithm: str) -> None:
     if ALGORITHMS[algorithm].normalizes_batches:
         able = [name for name, row in ALGORITHMS.items() if not row.normalizes_batches]
         raise ConfigError(
-            f"TrainParams.algorithm is {algorithm!r}; allowed here is one of {', '.join(able)}: "
+            f"TrainParams.algorithm is {algorithm!r}; expected one of {', '.join(able)}: "
             "batch normalization needs the minibatches of training."
         )
 

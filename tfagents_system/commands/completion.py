@@ -20,7 +20,7 @@ def completion(shell: str = "bash", /) -> None:
       ConfigError: For another shell.
     """
     if shell not in ("bash", "zsh"):
-        raise ConfigError(f"There is no completion for {shell!r}; allowed is bash or zsh.")
+        raise ConfigError(f"There is no completion for {shell!r}; expected bash or zsh.")
     cases = "".join(
         f"    {name}) words='{' '.join(flags_of(function_of(name)))}' ;;\n" for name in COMMANDS
     )

@@ -104,4 +104,4 @@ def new(
 def _check_are_new(paths: Iterable[pathlib.Path]) -> None:
     for path in paths:
         if path.exists():
-            raise ConfigError(f"{path} is there already. Choose another name, or move it away.")
+            raise ConfigError(f"{path} already exists. Choose another name, or move it away.")

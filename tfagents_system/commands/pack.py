@@ -38,9 +38,7 @@ def pack(exp_dir: pathlib.Path, /, output: pathlib.Path | None = None) -> None:
         raise ConfigError(f"{paths.root} has no {paths.params.name}, which sac eval needs.")
     name = paths.root.resolve().name
     if output is not None and not output.name.endswith((".tar.gz", ".tgz")):
-        raise ConfigError(
-            f"--output is {output}; allowed is a file with the ending .tar.gz or .tgz."
-        )
+        raise ConfigError(f"--output is {output}; expected a file with the ending .tar.gz or .tgz.")
     file = pathlib.Path(f"{name}.tar.gz") if output is None else output
     unfinished = temporary_name(file.absolute())
     try:

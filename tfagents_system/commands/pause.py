@@ -80,7 +80,7 @@ def resume(exp_dir: pathlib.Path, /) -> None:
         verb = "continue" if len(parts) > 1 else "continues"
         print(f"{' and '.join(parts)} of {printable(paths.root)} {verb} within a second.")
     else:
-        print(f"{printable(paths.root)} is paused no more; no program runs.")
+        print(f"{printable(paths.root)} is no longer paused; no program runs.")
 
 
 def _missing(first: Snapshot, now: Snapshot, parts: tuple[str, ...]) -> list[str]:

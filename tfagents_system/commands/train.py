@@ -183,7 +183,7 @@ def _check_first_start(
         if paths.root.exists() and not force_new:
             if not _has_files(paths, files[params], files[config]):
                 raise ConfigError(
-                    f"{paths.root} is there already, and was not trained with the files that would "
+                    f"{paths.root} already exists, and was not trained with the files that would "
                     "be written. Choose another --name; or add --force_new, which keeps it under "
                     "another name."
                 )

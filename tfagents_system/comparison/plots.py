@@ -168,7 +168,7 @@ def _save(figure: plt.Figure, output: pathlib.Path) -> None:
     ending = output.suffix.removeprefix(".") or "png"
     allowed = figure.canvas.get_supported_filetypes()
     if ending not in allowed:
-        raise ConfigError(f"--output={output}: no image ends with .{ending}; allowed are "
+        raise ConfigError(f"--output={output}: no image ends with .{ending}; expected "
                           f"{', '.join(sorted(allowed))}, and no ending for png.")  # fmt: skip
     try:
         figure.savefig(output, dpi=100, format=ending)

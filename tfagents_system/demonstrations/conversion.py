@@ -19,14 +19,14 @@ def convert(episodes: Sequence[Episode], output: pathlib.Path, branches: Sequenc
       ConfigError: If `output` exists, or has a format that cannot be written.
     """
     if output.exists():
-        raise ConfigError(f"{output}: it exists. Choose another --output.")
+        raise ConfigError(f"{output} already exists. Choose another --output.")
     if output.suffix == DEMO:
         make_folder_durably(output.parent)
         write_unity_demo(output, episodes, branches)
         return
     if output.suffix in READERS:
         raise ConfigError(
-            f"{output}: no file of this format is written; allowed are a file FILE{DEMO}, and the "
+            f"{output}: no file of this format is written; expected a file FILE{DEMO}, and the "
             "name of a folder, for a file .npz of each episode."
         )
     if branches:

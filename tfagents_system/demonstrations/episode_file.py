@@ -170,8 +170,8 @@ def episode_of(
         kind = name.partition("/")[0]
         if kind not in parts or (kind == REWARD and name != REWARD):
             raise ConfigError(
-                f"{origin}: {name} is no array of a demonstration; allowed are observation, action "
-                "and reward, the first two with /LEAF for each leaf of a nest."
+                f"{origin}: {name} is not an array of a demonstration; expected observation, "
+                "action and reward, the first two with /LEAF for each leaf of a nest."
             )
         parts[kind][name] = array
     for kind, named in parts.items():
@@ -180,7 +180,7 @@ def episode_of(
     rewards = parts[REWARD][REWARD]
     if rewards.shape != (rewards.size,) or not rewards.size:
         raise ConfigError(
-            f"{origin}: reward has shape {list(rewards.shape)}; allowed is one number for each of "
+            f"{origin}: reward has shape {list(rewards.shape)}; expected one number for each of "
             "at least one env step."
         )
     for kind, length in ((OBSERVATION, rewards.size + 1), (ACTION, rewards.size)):

@@ -81,7 +81,7 @@ def _reader_of(file: pathlib.Path) -> Callable[[pathlib.Path], Sequence[Episode]
         return READERS[file.suffix]
     except KeyError:
         raise ConfigError(
-            f"{file}: no file of demonstrations; allowed are {', '.join(READERS)}."
+            f"{file}: not a file of demonstrations; expected {', '.join(READERS)}."
         ) from None
 
 

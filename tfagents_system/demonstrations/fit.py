@@ -88,7 +88,7 @@ def _misfits_of_leaf(
 def _bad_numbers(arrays: Arrays) -> Iterator[str]:
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
-            yield f"{name} has dtype {array.dtype}, which is no number"
+            yield f"{name} has dtype {array.dtype}, which is not a number"
         elif array.dtype.kind == "f" and not (is_finite := np.isfinite(array)).all():
             step = int(np.argwhere(~is_finite)[0][0]) + (name == REWARD)
             yield f"{name} has NaN or infinity, first at env step {step}"

@@ -123,14 +123,14 @@ def _check_shapes(
     for name in sorted(shapes.keys() ^ leaves.keys()):
         fault = "is missing" if name in shapes else "was not there before"
         raise ConfigError(
-            f"{name} {fault} in a step of Recorder; allowed are {', '.join(sorted(shapes))}, as "
+            f"{name} {fault} in a step of Recorder; expected {', '.join(sorted(shapes))}, as "
             "before in the episode."
         )
     for name, leaf in leaves.items():
         if leaf.shape != shapes[name]:
             allowed = f"{list(shapes[name])}, as before in the episode"
             raise ConfigError(
-                f"{name} has shape {list(leaf.shape)} in a step of Recorder; allowed is "
+                f"{name} has shape {list(leaf.shape)} in a step of Recorder; expected "
                 f"{allowed if shapes[name] else 'a number'}."
             )
 
@@ -156,6 +156,6 @@ def _as_stored(nest: Any, name: str) -> Any:
         stored = np.array(None)
     if stored.dtype.kind not in "iuf":
         raise ConfigError(
-            f"{name} is a {type(nest).__name__} and no array of numbers in a step of Recorder."
+            f"{name} is a {type(nest).__name__}, not an array of numbers in a step of Recorder."
         )
     return stored

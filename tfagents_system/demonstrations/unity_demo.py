@@ -44,7 +44,7 @@ def read_unity_demo(path: pathlib.Path) -> list[Episode]:
         meta = unity.DemonstrationMeta.FromString(_delimited(data, 0)[0])
         if meta.api_version not in API_VERSIONS:
             raise ConfigError(
-                f"{path}: API version {meta.api_version} of ML-Agents; allowed are 0 and 1."
+                f"{path}: API version {meta.api_version} of ML-Agents; expected 0 or 1."
             )
         description, *records = _records(data, BEHAVIOR_AT)
         decisions = [

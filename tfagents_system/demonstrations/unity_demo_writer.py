@@ -76,7 +76,7 @@ def _parts(episode: Episode) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     if named or continuous.ndim != 2 or discrete.ndim != 2 or not is_integers:
         shown = {n: what for n, what in episode.spec.items() if n.partition("/")[0] == ACTION}
         raise ConfigError(
-            f"{episode.origin}: Unity has no such actions: {shown}. Allowed are {_FORM}."
+            f"{episode.origin}: Unity has no such actions: {shown}. Expected {_FORM}."
         )
     return continuous.astype(np.float32), discrete.astype(np.int32)
 

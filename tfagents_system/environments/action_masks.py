@@ -66,7 +66,7 @@ def checked_mask(given: Any, choices: Choices, is_last: bool, where: str) -> NDA
         mask = np.zeros(0)
     if mask.shape != (choices.num_integers,) or not np.isin(mask, (0, 1)).all():
         raise ConfigError(
-            f"The action mask is {given!r} {where}; allowed are {choices.num_integers} numbers, 1 "
+            f"The action mask is {given!r} {where}; expected {choices.num_integers} numbers, 1 "
             "for each integer that the action may have, otherwise 0."
         )
     mask = mask.astype(np.float32)

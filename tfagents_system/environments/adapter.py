@@ -178,20 +178,20 @@ def as_reward(reward: Any) -> np.float32:
         return scalar
     if scalar.size != 1:
         raise ValueError(
-            f"the reward is an array of shape {list(scalar.shape)}; allowed is one number. Add its "
+            f"the reward is an array of shape {list(scalar.shape)}; expected one number. Add its "
             "parts up in the environment or a wrapper, such as LinearReward of mo_gymnasium."
         )
     return np.float32(scalar.item())
 
 
 def _no_reward_error(reward: Any) -> ValueError:
-    return ValueError(f"the reward is a {type(reward).__name__}; allowed is one number.")
+    return ValueError(f"the reward is a {type(reward).__name__}; expected one number.")
 
 
 def wrong_step_error(owner: str, result: Any, allowed: str) -> ConfigError:
     """Returns the error for a `step` whose result is not `allowed`, a tuple in parentheses."""
     found = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
-    return ConfigError(f"{owner}.step returned {found}; allowed is {allowed}.")
+    return ConfigError(f"{owner}.step returned {found}; expected {allowed}.")
 
 
 def no_cameras_error(owner: str, camera: str) -> ConfigError:

@@ -83,7 +83,7 @@ def _image_cast(spec: array_spec.ArraySpec, name: str) -> Callable[[Any], Any]:
     if not is_bounded.all():
         raise ConfigError(
             f"AsImages: {name} is {np.dtype(spec.dtype)} from {low.min():g} to {high.max():g}; "
-            "allowed are finite bounds, the upper one larger, such as Box(0, 1, (84, 84, 3)), "
+            "expected finite bounds, the upper one larger, such as Box(0, 1, (84, 84, 3)), "
             "which become 0 and 255."
         )
     offset, scale = np.float32(low), np.float32(255 / (high - low))

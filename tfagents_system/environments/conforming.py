@@ -25,26 +25,28 @@ def conforming(observation: Any, spec: Any, name: str = "observation") -> Any:
         given = observation if isinstance(observation, Mapping) else {}
         if missing := [key for key in spec if key not in given]:
             raise ConfigError(
-                f"{name} is a {type(observation).__name__} without {', '.join(missing)}; allowed "
-                f"is a dict with {', '.join(spec)}."
+                f"{name} is a {type(observation).__name__} without {', '.join(missing)}; expected "
+                f"a dict with {', '.join(spec)}."
             )
         return {key: conforming(given[key], part, f"{name}/{key}") for key, part in spec.items()}
     if not isinstance(observation, (list, tuple)) or len(observation) != len(spec):
         raise ConfigError(
-            f"{name} is a {type(observation).__name__}; allowed is a tuple of {len(spec)} parts."
+            f"{name} is a {type(observation).__name__}; expected a tuple of {len(spec)} parts."
         )
     parts = zip(observation, spec, strict=True)
     return type(spec)(conforming(*pair, f"{name}/{i}") for i, pair in enumerate(parts))
 
 
 def _leaf(given: Any, spec: array_spec.ArraySpec, name: str) -> np.ndarray[Any, Any]:
-    allowed = f"allowed are numbers of shape {list(spec.shape)}, as in training"
+    allowed = f"expected numbers of shape {list(spec.shape)}, as in training"
     try:
         array = np.asarray(given)
     except ValueError:  # rows of several lengths
         array = np.array(None)
     if array.dtype.kind not in "biuf":
-        raise ConfigError(f"{name} is a {type(given).__name__} and no array of numbers; {allowed}.")
+        raise ConfigError(
+            f"{name} is a {type(given).__name__}, not an array of numbers; {allowed}."
+        )
     if array.shape != tuple(spec.shape):
         raise ConfigError(f"{name} has shape {list(array.shape)}; {allowed}.")
     try:
@@ -53,5 +55,7 @@ def _leaf(given: Any, spec: array_spec.ArraySpec, name: str) -> np.ndarray[Any, 
     except ValueError as error:
         raise ConfigError(f"{name}: {error}.") from None
     if not np.isfinite(cast).all():
-        raise ConfigError(f"{name} is not finite as {cast.dtype}; allowed is no NaN, no infinity.")
+        raise ConfigError(
+            f"{name} is not finite as {cast.dtype}; expected neither NaN nor infinity."
+        )
     return cast

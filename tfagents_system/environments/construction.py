@@ -80,7 +80,7 @@ def _make(
 ) -> py_environment.PyEnvironment:
     if not _is_args_kwargs(result):
         raise ConfigError(f"TrainParams.{hook.__name__} returned {result!r}; "
-                          "allowed is a pair (args, kwargs).")  # fmt: skip
+                          "expected a pair (args, kwargs).")  # fmt: skip
     args, kwargs = result
     before = descendants()
     try:
@@ -101,7 +101,7 @@ def _adapted(environment: Any, seed: int) -> Any:
     if pettingzoo_adapter.is_sequential(environment):
         raise ConfigError(
             f"TrainParams.env_ctor returned a {type(environment).__name__}, an environment of "
-            "PettingZoo whose agents act in turn; allowed is a parallel one, such as that of "
+            "PettingZoo whose agents act in turn; expected a parallel one, such as that of "
             "parallel_env() or pettingzoo.utils.aec_to_parallel."
         )
     gymnasium = sys.modules.get("gymnasium")  # a user who has made one has imported it
@@ -118,12 +118,12 @@ def _as_ours(
     """Checks and wraps the result of `env_ctor`; `before` are the processes before its call."""
     if not isinstance(environment, py_environment.PyEnvironment):
         raise ConfigError(
-            f"TrainParams.env_ctor returned a {type(environment).__name__}; allowed is a TF-Agents "
+            f"TrainParams.env_ctor returned a {type(environment).__name__}; expected a TF-Agents "
             "PyEnvironment, or an environment of gym, gymnasium, PettingZoo or ML-Agents. Adapters "
             "for PyBullet and dm_control are in tfagents_system/environments."
         )
     if environment.batched:
-        raise ConfigError("TrainParams.env_ctor returned a batched environment; allowed is one "
+        raise ConfigError("TrainParams.env_ctor returned a batched environment; expected one "
                           "whose observations have no batch axis.")  # fmt: skip
     keep_discount_at_time_limits(environment)
     refuse_lossy_casts(environment)
@@ -136,7 +136,7 @@ def _as_ours(
     if isinstance(environment, ActionMasks) and params.action_repeat > 1:
         raise ConfigError(
             f"TrainParams.action_repeat is {params.action_repeat}, but the environment has masks "
-            "of actions; allowed is 1 then: an action may be forbidden before it is repeated."
+            "of actions; expected 1: an action may be forbidden before it is repeated."
         )
     check_leaf_names(environment.observation_spec())
     layouts, has_goals = params.image_layouts or {}, params.goal_conditioning_type != "none"

@@ -77,7 +77,7 @@ def _check(
     def shape_of(name: str, where: str) -> list[int]:
         if name not in shapes:
             raise ConfigError(
-                f"{where}, which the observation of the environment has not; allowed are "
+                f"{where}, which the observation of the environment has not; expected "
                 f"{', '.join(shapes)}."
             )
         return shapes[name]
@@ -87,12 +87,12 @@ def _check(
         shape = shape_of(name, where)
         if layout != VECTOR and len(shape) != len(layout):
             allowed = {2: f"{GRAY} or vector", 3: "HWC, CHW or vector"}.get(len(shape), VECTOR)
-            raise ConfigError(f"{where}, whose shape is {shape}; allowed is {allowed} then.")
+            raise ConfigError(f"{where}, whose shape is {shape}; expected {allowed}.")
     for name in entities:
         where = f"TrainParams.entity_observations has {name!r}"
         if len(shape := shape_of(name, where)) != 2:
             raise ConfigError(
-                f"{where}, whose shape is {shape}; allowed are arrays [most entities, features]."
+                f"{where}, whose shape is {shape}; expected arrays [most entities, features]."
             )
     for name in goals:
         shape_of(name, f"TrainParams.goal_observations has {name!r}")

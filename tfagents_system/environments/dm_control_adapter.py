@@ -102,7 +102,7 @@ class DmControlEnvironment(adapter.EnvironmentAdapter):
         """
         if mode != "rgb_array":
             raise ConfigError(
-                f"{self._owner} cannot render {mode!r}: allowed is 'rgb_array'. For a window use "
+                f"{self._owner} cannot render {mode!r}: expected 'rgb_array'. For a window use "
                 "dm_control.viewer."
             )
         physics = getattr(self._env.env, "physics", None)

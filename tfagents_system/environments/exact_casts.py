@@ -51,7 +51,7 @@ def exact(values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
         limits = np.iinfo(dtype)
         raise ValueError(
             f"{name} has the value {given[is_lost].flat[0]}, which its dtype {dtype} cannot hold: "
-            f"allowed are integers from {limits.min} to {limits.max}"
+            f"expected integers from {limits.min} to {limits.max}"
         )
     return result
 
@@ -68,7 +68,7 @@ def leaf_cast(spec: array_spec.ArraySpec) -> Callable[[Any], NDArray[Any]]:
         try:
             return np.array(leaf, dtype)
         except (TypeError, ValueError):  # a text, or rows of several lengths
-            raise ValueError(f"{name} is a {type(leaf).__name__} that is no array of numbers, "
+            raise ValueError(f"{name} is a {type(leaf).__name__} that is not an array of numbers, "
                              f"its spec has shape {list(spec.shape)}") from None  # fmt: skip
 
     if dtype.kind not in "iu":
@@ -106,7 +106,7 @@ def _check_dtypes(environment: py_environment.PyEnvironment) -> None:
         for name, dtype in dtypes.items():
             if wider := _WIDER.get(dtype):
                 raise ConfigError(
-                    f"{method} declares {name} with dtype {dtype}; allowed are float32, uint8, "
+                    f"{method} declares {name} with dtype {dtype}; expected float32, uint8, "
                     f"int32 and int64. Declare {wider} and cast in the environment, or return an "
                     "environment of gym or gymnasium as it is, which is cast here."
                 )

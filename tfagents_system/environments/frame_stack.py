@@ -33,8 +33,8 @@ class FrameStack(ObservationWrapper):
             found = ", ".join(f"{spec.dtype} {list(spec.shape)}" for spec in leaves)
             raise ConfigError(
                 f"TrainParams.frame_stack is {num_frames}, but no observation of the environment "
-                f"is an image: {found}. Allowed is 1 then. If one is, say which by image_layouts: "
-                "docs/environments.md#images."
+                f"is an image: {found}. Expected frame_stack = 1. If one is, say which by "
+                "image_layouts: docs/environments.md#images."
             )
         self._num_frames = num_frames
         self._spec = tree.map_structure(lambda leaf: _stacked(leaf, num_frames), self._spec)

@@ -74,12 +74,12 @@ def missing_for_goals(environment: Any) -> str:
     """Returns what an environment lacks for goals, in words; "" if it lacks nothing."""
     spec = environment.observation_spec()
     if not isinstance(spec, Mapping):
-        return f"its observations are no dicts with {ACHIEVED} and {DESIRED}"
+        return f"its observations are not dicts with {ACHIEVED} and {DESIRED}"
     if lacking := [name for name in (ACHIEVED, DESIRED) if name not in spec]:
         return f"its observations have no {' and no '.join(lacking)}, only {', '.join(spec)}"
     shapes = [getattr(spec[name], "shape", None) for name in (ACHIEVED, DESIRED)]
     if None in shapes or shapes[0] != shapes[1]:
-        return f"{ACHIEVED} and {DESIRED} are no arrays of one shape ({spec[ACHIEVED]}, " \
+        return f"{ACHIEVED} and {DESIRED} are not arrays of one shape ({spec[ACHIEVED]}, " \
                f"{spec[DESIRED]})"  # fmt: skip
     if _method(environment, "compute_reward") is None:
         return "it has no method compute_reward(achieved_goal, desired_goal, info)"
@@ -91,7 +91,7 @@ def check_has_goals(environment: Any, num_copies: int) -> None:
     if missing := missing_for_goals(environment):
         raise ConfigError(
             f"TrainParams.her_copies is {num_copies}, but the environment is not one of goals: "
-            f"{missing}. Allowed is her_copies = 0 then; see {_WHERE}."
+            f"{missing}. Expected her_copies = 0; see {_WHERE}."
         )
 
 
@@ -103,7 +103,7 @@ def check_rewards_agree(given: NDArray[np.float32], computed: NDArray[np.float32
         raise ConfigError(
             f"compute_reward of the environment returned {computed[first]:g} for env step "
             f"{first + 1} of the episode, whose reward was {given[first]:g} ({differs.sum()} of "
-            f"{len(given)} env steps differ). Allowed is the reward of `step`, for the goals and "
+            f"{len(given)} env steps differ). Expected the reward of `step`, for the goals and "
             f"the info of that step: otherwise copies with other goals teach another task. See "
             f"{_WHERE}."
         )

@@ -46,7 +46,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         step_type = getattr(time_step, "step_type", _FIRST)
         if step_type != _FIRST:
             raise ConfigError(
-                f"{self._name}.reset returned a time step of step type {step_type}; allowed is "
+                f"{self._name}.reset returned a time step of step type {step_type}; expected "
                 "FIRST (0), as of ts.restart(observation)."
             )
         return time_step
@@ -71,7 +71,7 @@ class GuestEnvironment(wrappers.PyEnvironmentBaseWrapper):
         if before is not None and before.step_type != _LAST:
             raise ConfigError(
                 f"{self._step_name} began another episode (step type FIRST) before the end of the "
-                "one before, whose last observation is missing; allowed is a last time step, as of "
+                "one before, whose last observation is missing; expected a last time step, as of "
                 "ts.termination or ts.truncation, and then the reset."
             )
 

@@ -22,7 +22,7 @@ def check_leaf_names(observation_spec: Any) -> None:
         for key in path:
             if not isinstance(key, str) or not _ALLOWED.fullmatch(key):
                 raise ConfigError(
-                    f"The observation of the environment has the key {key!r}; allowed are strings "
+                    f"The observation of the environment has the key {key!r}; expected strings "
                     "of letters, digits, '_', '-', '.' and '/', by which TensorFlow saves policies."
                     " Rename it in the environment, or in a wrapper."
                 )

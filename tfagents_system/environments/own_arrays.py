@@ -110,7 +110,7 @@ def _received(time_step: ts.TimeStep) -> ts.TimeStep:
         )
     except AttributeError:
         raise ConfigError(
-            f"The environment returned a {type(time_step).__name__}; allowed is a TimeStep, such "
+            f"The environment returned a {type(time_step).__name__}; expected a TimeStep, such "
             "as ts.restart(observation)."
         ) from None
 

@@ -137,7 +137,7 @@ class ParallelAgents:
                 "of PettingZoo returns (observations, infos), two dicts by agent."
             )
         if not result[0]:
-            raise ConfigError(f"{self._owner}.reset returned no agent; allowed are one or more.")
+            raise ConfigError(f"{self._owner}.reset returned no agent; expected one or more.")
         return result
 
     def _mask_reader(self) -> Callable[[Any, Any], Any] | None:
@@ -189,7 +189,7 @@ class ParallelAgents:
             if agent in before:
                 raise ValueError(
                     f"agent {agent!r} has left `agents` of {self._owner}, but neither its "
-                    "termination nor its truncation is True; allowed is True for one of them in "
+                    "termination nor its truncation is True; expected True for one of them in "
                     "the step that ends the agent"
                 )
 
@@ -202,7 +202,7 @@ def _shared_space(env: Any, kind: str, owner: str) -> Any:
     """
     agents = list(env.possible_agents)
     if not agents:
-        raise ConfigError(f"{owner}.possible_agents is empty; allowed are one or more agents.")
+        raise ConfigError(f"{owner}.possible_agents is empty; expected one or more agents.")
     space_of = getattr(env, f"{kind}_space")
     first, *others = agents
     space = space_of(first)
@@ -210,7 +210,7 @@ def _shared_space(env: Any, kind: str, owner: str) -> Any:
         if (other := space_of(agent)) != space:
             raise ConfigError(
                 f"{owner} has agents with different {kind} spaces: {first!r} has {space}, "
-                f"{agent!r} has {other}. Allowed are equal ones, because all agents share one "
+                f"{agent!r} has {other}. Expected equal ones, because all agents share one "
                 "policy. Pad them in a wrapper, and add to observations which agent it is, or "
                 "return an environment with the agents of one kind alone."
             )

@@ -172,7 +172,7 @@ class ObservationStack(ObservationWrapper):
         """
         super().__init__(environment)
         if k < 1:
-            raise ConfigError(f"ObservationStack: k is {k}; allowed is 1 or more.")
+            raise ConfigError(f"ObservationStack: k is {k}; expected 1 or more.")
         _check_is_vector(self._spec, type(self).__name__)
         low, high = _bounds(_with_zero(self._spec))
         self._blank = np.zeros(self._spec.shape, self._spec.dtype)
@@ -210,7 +210,7 @@ class ObservationDropout(ObservationWrapper):
         super().__init__(environment)
         if not 0 <= probability < 1:
             raise ConfigError(
-                f"ObservationDropout: probability is {probability}; allowed is 0 <= p < 1."
+                f"ObservationDropout: probability is {probability}; expected 0 <= p < 1."
             )
         self._probability = probability
         self._random = _generator(seed)
@@ -250,10 +250,10 @@ def _checked_parts(spec: Any, parts: Sequence[int | str], owner: str) -> list[An
         for index in parts:
             if not isinstance(index, (int, np.integer)) or not 0 <= index < size:
                 raise ConfigError(
-                    f"{owner}: the observation has no index {index!r}; allowed is 0 to {size - 1}."
+                    f"{owner}: the observation has no index {index!r}; expected 0 to {size - 1}."
                 )
     if not parts or len(set(parts)) < len(parts):
-        raise ConfigError(f"{owner}: the parts are {parts}; allowed are one or more, each once.")
+        raise ConfigError(f"{owner}: the parts are {parts}; expected one or more, each once.")
     return parts
 
 

@@ -137,7 +137,7 @@ def load(module: str, seed: int | None = None, **kwargs: Any) -> ParallelEnviron
         ) from error
     make = getattr(found, "parallel_env", None)
     if make is None:
-        raise ConfigError(f"{module} has no parallel_env; allowed are modules with one.")
+        raise ConfigError(f"{module} has no parallel_env; expected a module with one.")
     return ParallelEnvironment(make(**kwargs), seed)
 
 

@@ -87,7 +87,7 @@ class PybulletEnvironment(gym_adapter.GymEnvironment):
         except ValueError:
             own = ",".join(f"{getattr(env, name):g}" for name in _CAMERA)
             raise ConfigError(
-                f"{self._owner} has no camera {camera!r}; allowed is yaw,pitch,distance: two "
+                f"{self._owner} has no camera {camera!r}; expected yaw,pitch,distance: two "
                 f"angles in degrees, and meters > 0. Its own is {own}."
             ) from None
         for name, value in zip(_CAMERA, (yaw, pitch, distance), strict=True):

@@ -179,9 +179,7 @@ class ReplaceableEnvironment:
         return EnvironmentFailure(error, self.num_failures)
 
 
-_WHAT = (
-    "{} of the environment returned a {}; allowed is a TimeStep, such as ts.restart(observation)"
-)
+_WHAT = "{} of the environment returned a {}; expected a TimeStep, such as ts.restart(observation)"
 
 
 def _begin(environment: py_environment.PyEnvironment) -> ts.TimeStep:

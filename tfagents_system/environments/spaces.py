@@ -78,7 +78,7 @@ def observation_cast(spec: types.NestedArraySpec) -> Callable[[Any], types.Neste
                 is_dict = isinstance(observation, Mapping)
                 found = sorted(observation) if is_dict else type(observation).__name__
                 raise ValueError(
-                    f"the observation is {found}; allowed is a dict with {sorted(casts)}"
+                    f"the observation is {found}; expected a dict with {sorted(casts)}"
                 ) from None
 
         return cast_parts
@@ -163,7 +163,7 @@ def _check_observation_leaf(observation: Any, spec: array_spec.ArraySpec, owner:
             "biuf" if spec.dtype.kind == "f" else "biu"
         )
     except ValueError:  # ragged, for example the (observation, info) of another gym API
-        found, agrees = f"a {type(observation).__name__} that is no array", False
+        found, agrees = f"a {type(observation).__name__} that is not an array", False
     if not agrees:
         raise ConfigError(
             f"{owner} declares {spec.name} with shape {spec.shape} and dtype {spec.dtype} but "

@@ -50,7 +50,7 @@ class TimeLeft(ObservationWrapper):
         else:
             raise ConfigError(
                 f"TrainParams.time_aware is True, but the observation of the environment is {spec};"
-                f" allowed is a vector of floats, or a dict without the key {TIME_LEFT!r}."
+                f" expected a vector of floats, or a dict without the key {TIME_LEFT!r}."
             )
 
     def _step(self, action: Any) -> ts.TimeStep:

@@ -33,7 +33,7 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
         self._mode = getattr(mode, "value", mode)
         if self._mode not in ("NextStep", "SameStep", "Disabled"):
             raise ConfigError(
-                f"{self._owner}: metadata['autoreset_mode'] is {mode!r}; allowed is an "
+                f"{self._owner}: metadata['autoreset_mode'] is {mode!r}; expected an "
                 "AutoresetMode of gymnasium.vector: what a step after the end of an episode does."
             )
         self._idle_action = tree.map_structure(
@@ -111,7 +111,7 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
         for name, part in zip(("rewards", "terminations", "truncations"), result[1:4], strict=True):
             if (shape := np.shape(part))[:1] != (self.num_slots,):
                 raise ConfigError(
-                    f"{self._owner}.step returned {name} of shape {list(shape)}; allowed is one "
+                    f"{self._owner}.step returned {name} of shape {list(shape)}; expected one "
                     f"for each of its {self.num_slots} environments."
                 )
         return result
@@ -164,7 +164,7 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
         apart = list(utils.iterate(self._vector.observation_space, observations))
         if len(apart) != self.num_slots:  # else the slots left out would be waited for
             raise ConfigError(
-                f"{self._owner} returned {len(apart)} observations; allowed is one for each of its "
+                f"{self._owner} returned {len(apart)} observations; expected one for each of its "
                 f"{self.num_slots} environments."
             )
         return apart

@@ -110,7 +110,7 @@ def _vector_parts(agent: tf_agent.TFAgent, name: str) -> dict[str, tuple[int, ..
     obstacle = obstacle_to_numpy(agent.collect_policy)
     if obstacle:
         raise ConfigError(
-            f"{name} cannot hold this policy: {obstacle}. Allowed is one of the built-in networks. "
+            f"{name} cannot hold this policy: {obstacle}. Expected one of the built-in networks. "
             "Export to savedmodel or tflite instead."
         )
     leaves = tree.flatten(agent.policy.action_spec)

@@ -88,7 +88,7 @@ def _check_may_be_replaced(target: pathlib.Path, of_export: Sequence[str]) -> No
     is_free = not target.exists() or (target.is_dir() and not any(target.iterdir()))
     if not is_free and not all((target / name).is_file() for name in of_export):
         raise ConfigError(
-            f"{target} is there already, and is not an export of a policy. Choose another --output."
+            f"{target} already exists, and is not an export of a policy. Choose another --output."
         )
 
 

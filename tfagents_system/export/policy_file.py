@@ -32,8 +32,8 @@ class FilePolicy:
         file = path / RUNNER if path.is_dir() else path
         if not file.is_file() or file.suffix != ".py":
             raise ConfigError(
-                f"{file}: no policy. Allowed is a folder that sac export has written, or a Python "
-                "file with a class Policy that has a method action(observation)."
+                f"{file} is not a policy. Expected a folder that sac export has written, or a "
+                "Python file with a class Policy that has a method action(observation)."
             )
         self._name = f"Policy of {file}"
         with GUEST.visit(f"importing {file}"):
@@ -74,6 +74,6 @@ class FilePolicy:
         except (KeyError, TypeError, ValueError) as error:
             shapes = {name: list(spec.shape) for name, spec in specs.items()}
             raise ConfigError(
-                f"{self._name} returned the action {action!r}; allowed are the shapes {shapes}."
+                f"{self._name} returned the action {action!r}; expected the shapes {shapes}."
             ) from error
         return tree.unflatten_as(self._action_spec, leaves), state

@@ -126,8 +126,8 @@ def held_rows(episodes: Sequence[Episode], made: Assembly, params: Params) -> Ro
     needed = made.row_bytes * sum(episode.length + 1 for episode in episodes)
     if needed > MAX_BYTES:
         raise ConfigError(
-            f"The demonstrations need {needed:,} bytes of the learner's memory; allowed are "
-            f"{MAX_BYTES:,}. Leave some out."
+            f"The demonstrations need {needed:,} bytes of the learner's memory; expected "
+            f"at most {MAX_BYTES:,}. Leave some out."
         )
     try:
         rows = rows_of(episodes, made.codec, made.layout, params.discount, params.time_aware)

@@ -27,7 +27,7 @@ def check_fits(reader: SampleReader, capacity: int) -> None:
     if num_bytes > MAX_BYTES:
         raise ConfigError(
             f"SAC_DETERMINISTIC is 1, so that the learner keeps the whole replay buffer: "
-            f"{capacity:,} items, {num_bytes:,} bytes; allowed are {MAX_BYTES:,}. "
+            f"{capacity:,} items, {num_bytes:,} bytes; expected at most {MAX_BYTES:,}. "
             "Lower n_episodes_in_buffer."
         )
 

@@ -195,7 +195,7 @@ def _center_and_magnitude(action_spec: Nest) -> tuple[Floats, Floats]:
     if action_spec.dtype != tf.float32:
         raise ConfigError(
             f"The environment's action_spec has dtype {action_spec.dtype.name} "
-            f"{list(action_spec.shape)}; allowed is float32. Declare that, and cast actions in the "
+            f"{list(action_spec.shape)}; expected float32. Declare that, and cast actions in the "
             "environment, or return an environment of gym or gymnasium as it is, which is cast."
         )
     low = np.broadcast_to(action_spec.minimum, action_spec.shape).astype(np.float32)

@@ -110,7 +110,7 @@ class DiscreteHead(ActionHead):
             possible = f"a Categorical [{', '.join(map(str, ['B', *choices]))}], or "
             raise ConfigError(
                 f"TrainParams.actor_ctor returned a network of a {found} for the action "
-                f"{self.action_spec}; allowed is {possible if is_possible else ''}"
+                f"{self.action_spec}; expected {possible if is_possible else ''}"
                 f"action_head(action_spec).categoricals(logits), with logits [B, {self.num_values}]"
                 " and action_head of tfagents_system.networks.action_heads."
             )

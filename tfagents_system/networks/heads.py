@@ -182,7 +182,7 @@ def unsupported_action(action_spec: Nest) -> ConfigError:
         else:
             found += " without bounds"
     return ConfigError(
-        f"The built-in agents cannot act in this environment: its action is {found}. Allowed is "
+        f"The built-in agents cannot act in this environment: its action is {found}. Expected "
         "a Box: one floating point vector with finite bounds, minimum < maximum, such as "
         "gym.spaces.Box(-1, 1, (2,)); Discrete, MultiDiscrete or MultiBinary; or a Dict or Tuple "
         "of these. Wrap the environment in TrainParams.env_ctor, or return another one."

@@ -121,7 +121,7 @@ def encoder_kind(spec: tf.TypeSpec, chosen: str | None) -> str:
         least = _KINDS[chosen][1]
         raise ConfigError(
             f"TrainParams.image_encoder is {chosen}, which needs images of at least {least} x "
-            f"{least} pixels; the environment's have {height} x {width}. Allowed are "
+            f"{least} pixels; the environment's have {height} x {width}. Expected "
             f"{', '.join(fitting)}, or None, which chooses by size. If that is not their height "
             "and width, set image_layouts: docs/environments.md#images."
         )

@@ -89,8 +89,9 @@ class Normalizer(tf.keras.layers.Layer):
         if not has_numbers(observation_spec):
             raise ConfigError(
                 "TrainParams.normalize_observations is True, but no part of the observation is a "
-                f"vector of floating point numbers: it is {observation_spec}. Allowed is False "
-                "then; the networks divide images of uint8 by 255, and take entities as they are."
+                f"vector of floating point numbers: it is {observation_spec}. Expected "
+                "normalize_observations = False; the networks divide images of uint8 by 255, and "
+                "take entities as they are."
             )
 
         def variable(name: str, shape: tuple[int, ...], initializer: str) -> tf.Variable:

@@ -173,7 +173,7 @@ class AgentPolicies:
             if value and value != allowed:
                 raise ConfigError(
                     f"TrainParams.{name} is {value}, but NumPy cannot act, because "
-                    f"{self.obstacle}; allowed is {allowed} then."
+                    f"{self.obstacle}; expected {allowed}."
                 )
 
     def _collect_policy(

@@ -217,7 +217,7 @@ class NumpyActor:
         """
         if self._normalizer is not None and x.shape[-1] != self._inputs["observation_mean"].size:
             size = self._inputs["observation_mean"].size
-            raise ValueError(f"an observation has {x.shape[-1]} numbers; allowed are {size}")
+            raise ValueError(f"an observation has {x.shape[-1]} numbers; expected {size}")
         x, goals = features(self._inputs, x)
         *hidden, (kernel, bias) = self._layers
         if self._recurrent_layers:

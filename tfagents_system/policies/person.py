@@ -133,11 +133,11 @@ class Controls:
     def _bind(self, text: str, names: Collection[str]) -> None:
         key, equals, rest = text.partition("=")
         if not equals or not key or not rest:
-            raise ConfigError(f"--keys has {text!r}; allowed is {_FORM}.")
+            raise ConfigError(f"--keys has {text!r}; expected {_FORM}.")
         if key != NONE and key not in names:
             raise ConfigError(
-                f"--keys has {text!r}, and {key!r} is no key.{did_you_mean(key, names)} Keys are "
-                "named as left, a, space or return, and of a gamepad button0 or axis0pos."
+                f"--keys has {text!r}, and {key!r} is not a key.{did_you_mean(key, names)} Keys "
+                "are named as left, a, space or return, and of a gamepad button0 or axis0pos."
             )
         if rest in (END, DROP) and key != NONE:
             self._commands[key] = rest
@@ -160,10 +160,10 @@ class Controls:
         try:
             index, value = int(first) if colon else 0, float(second if colon else first)
         except ValueError:
-            raise ConfigError(f"--keys has {text!r}; allowed is {_FORM}.") from None
+            raise ConfigError(f"--keys has {text!r}; expected {_FORM}.") from None
         if not 0 <= index < number:
             raise ConfigError(
-                f"--keys has {text!r}, and an action has {number} components; allowed is 0 to "
+                f"--keys has {text!r}, and an action has {number} components; expected 0 to "
                 f"{number - 1}."
             )
         component = self._components[index]
@@ -171,8 +171,8 @@ class Controls:
         if not is_allowed or component.is_integer and value != int(value):
             kind = "an integer" if component.is_integer else "a number"
             raise ConfigError(
-                f"--keys has {text!r}; allowed for {component.name} is {kind} from "
-                f"{component.low:g} to {component.high:g}."
+                f"--keys has {text!r}; expected {kind} from {component.low:g} to "
+                f"{component.high:g} for {component.name}."
             )
         return index, value
 

@@ -44,7 +44,7 @@ def make_streams(
     if not isinstance(agent, ActorCriticAgent):
         raise ConfigError(
             f"TrainParams.agent_ctor returned a {type(agent).__name__}, and there are "
-            "reward_signals; allowed is reward_signals = None then: only the built-in SAC has "
+            "reward_signals; expected reward_signals = None: only the built-in SAC has "
             "values of several rewards."
         )
     streams = streams_of(params)
@@ -86,6 +86,5 @@ def _check_added(added: RewardSignals, streams: Collection[str]) -> None:
         )
     if common := sorted(set(added.names) & set(streams)):
         raise ConfigError(
-            f"{found}, and reward_signals has {', '.join(common)}, too; allowed are names that "
-            "differ."
+            f"{found}, and reward_signals has {', '.join(common)}, too; expected names that differ."
         )

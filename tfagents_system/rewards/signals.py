@@ -51,13 +51,13 @@ class RewardSignals(tf.Module):
             if missing:
                 raise ConfigError(
                     f"TrainParams.reward_signals_ctor returned a {type(signal).__name__} without "
-                    f"{', '.join(missing)}; allowed is a tf.Module like a RewardSignal, see "
+                    f"{', '.join(missing)}; expected a tf.Module like a RewardSignal, see "
                     "tfagents_system/rewards/signals.py."
                 )
         if len(set(self.names)) < len(self.names):
             raise ConfigError(
                 f"TrainParams.reward_signals_ctor returned signals called {', '.join(self.names)}; "
-                "allowed are names that differ."
+                "expected names that differ."
             )
 
     @property

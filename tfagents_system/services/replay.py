@@ -153,8 +153,9 @@ class ReplaySnapshots:
         if wrong.repeated:
             print(f"{len(wrong.repeated)} items have arrived twice; the later ones are removed.")
         if wrong.unnumbered:
-            print(f"{len(wrong.unnumbered)} items have a priority that is no number of an env "
-                  "step, so no worker of this run has sent them; they are removed.")  # fmt: skip
+            print(f"{len(wrong.unnumbered)} items have a priority that is not the number of "
+                  "an env step, so no worker of this run has sent them; they are "
+                  "removed.")  # fmt: skip
         if keys := [key for kind in wrong for key in kind]:
             self._client.mutate_priorities(EXPERIENCE_TABLE, deletes=keys)
             self.num_removed += len(keys)

@@ -9,10 +9,13 @@ import tree
 from numpy.typing import NDArray
 from tf_agents.trajectories import time_step as ts
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.data.codec import Codec
 from tfagents_system.data.frames import newest_frames
 from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.data.transition import FIRST, LAST, MID, Step
+
+MOST_LEFT_OUT = 1000  # episodes one after another, with no item between them
 
 
 class Row(NamedTuple):
@@ -31,6 +34,7 @@ class SkipCounts:
         self._log, self._layout = log, layout
         self.rejected: collections.Counter[str] = collections.Counter()  # steps, by reason
         self.num_left_out = 0  # short episodes
+        self._left_out_in_a_row = 0
 
     def reject(self, reason: str) -> None:
         """Counts a step whose data do not fit the spec."""
@@ -40,15 +44,32 @@ class SkipCounts:
             )
         self.rejected[reason] += 1
 
+    def keep(self) -> None:
+        """Notes that a step completed an item."""
+        self._left_out_in_a_row = 0
+
     def leave_out(self) -> None:
-        """Counts an episode that is left out, because its steps complete no item."""
+        """Counts an episode that is left out, because its steps complete no item.
+
+        Raises:
+          ConfigError: If so many were left out in a row that training would wait for ever.
+        """
+        length = self._layout.length
         if not self.num_left_out:
             self._log(
-                f"WARNING: an episode, or its rest, is shorter than {self._layout.length} env "
-                "steps and is left out, because this agent does not mask padding (masks_padding); "
-                "further ones are counted."
+                f"WARNING: an episode, or its rest, is shorter than {length} env steps and is left "
+                "out, because this agent does not mask padding (masks_padding); further ones are "
+                "counted."
             )
         self.num_left_out += 1
+        self._left_out_in_a_row += 1
+        if self._left_out_in_a_row == MOST_LEFT_OUT:
+            raise ConfigError(
+                f"The last {MOST_LEFT_OUT:,} episodes were all shorter than {length} env steps, so "
+                "none of them was stored. Set shorter sequences (recurrent_sequence_length or "
+                "segment_len); or mask padding in the agent of TrainParams.agent_ctor, and set its "
+                "masks_padding = True."
+            )
 
 
 class SlotRows:
@@ -193,6 +214,8 @@ class SlotRows:
     def _append_to_piece(self, columns: list[NDArray[Any]], is_intervention: bool) -> None:
         num_transitions = self._rows_in_episode - self._layout.frame_stack
         ends = num_transitions > 0 and self._layout.ends_sequence(num_transitions)
+        if ends:
+            self._skipped.keep()
         self._piece.append(Row(columns, ends, is_intervention))
         if len(self._piece) >= self._piece_rows:
             self._put(self._piece)

@@ -47,9 +47,9 @@ class OtherShapes(Walk):
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        (EpisodeStepEnv(), "observations are no dicts with achieved_goal and desired_goal"),
+        (EpisodeStepEnv(), "observations are not dicts with achieved_goal and desired_goal"),
         (of(OtherKeys()), "have no desired_goal, only achieved_goal, goal"),
-        (of(OtherShapes()), "are no arrays of one shape"),
+        (of(OtherShapes()), "are not arrays of one shape"),
         (of(NoReward()), r"no method compute_reward\(achieved_goal, desired_goal, info\)"),
     ],
 )

@@ -147,11 +147,11 @@ def test_a_step_that_a_worker_would_reject_is_named():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ([0, 1], "has the key 0; allowed are strings"),
-        (["left arm"], "has the key 'left arm'; allowed"),
-        (["é"], "has the key 'é'; allowed"),
-        ([""], "has the key ''; allowed"),
-        ([("a", 1)], r"has the key \('a', 1\); allowed"),
+        ([0, 1], "has the key 0; expected strings"),
+        (["left arm"], "has the key 'left arm'; expected"),
+        (["é"], "has the key 'é'; expected"),
+        ([""], "has the key ''; expected"),
+        ([("a", 1)], r"has the key \('a', 1\); expected"),
         (["A", "a"], "observation/A and observation/a, of the environment, are one name"),
         (["a-b", "a_b"], "observation/a-b and observation/a_b, of the environment, are one name"),
     ],

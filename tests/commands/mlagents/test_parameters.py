@@ -156,7 +156,7 @@ LAST = {"value": 1}
 @pytest.mark.parametrize(
     ("beside", "expected"),
     [
-        (parameters(a="fast"), "environment_parameters.a is 'fast'; allowed is a number."),
+        (parameters(a="fast"), "environment_parameters.a is 'fast'; expected a number."),
         (
             parameters(a={"sampler_type": "beta"}),
             "environment_parameters.a.sampler_type is 'beta'.",
@@ -185,23 +185,23 @@ LAST = {"value": 1}
             parameters(a={"curriculum": [LAST | {"completion_criteria": {"threshold": 1}}, None]}),
             "environment_parameters.a.curriculum.1 lacks the key 'value'.",
         ),
-        (parameters(a={3: 4}), "environment_parameters.a is {3: 4}; allowed are keys with values."),
+        (parameters(a={3: 4}), "environment_parameters.a is {3: 4}; expected keys with values."),
         (
             parameters(a={"curriculum": [LAST], 3: 4}),
-            "environment_parameters.a is {'curriculum': [{'value': 1}], 3: 4}; allowed are keys",
+            "environment_parameters.a is {'curriculum': [{'value': 1}], 3: 4}; expected keys",
         ),
         (
             parameters(a={"curriculum": [{"value": {3: 4}}]}),
-            "environment_parameters.a.curriculum.0.value is {3: 4}; allowed are keys with values.",
+            "environment_parameters.a.curriculum.0.value is {3: 4}; expected keys with values.",
         ),
         (
             parameters(a={"sampler_type": "uniform", "sampler_parameters": {3: 4}}),
-            "environment_parameters.a.sampler_parameters is {3: 4}; allowed are keys with values.",
+            "environment_parameters.a.sampler_parameters is {3: 4}; expected keys with values.",
         ),
-        (parameters(a={"curriculum": []}), "environment_parameters.a.curriculum is []; allowed is"),
+        (parameters(a={"curriculum": []}), "environment_parameters.a.curriculum is []; expected"),
         (
             yaml.safe_dump({"curriculum": {"Wall": COURSE | {"thresholds": [1]}}}),
-            "curriculum.Wall.parameters.high is [4.0, 7.0, 8.0]; allowed is a list of 2 numbers",
+            "curriculum.Wall.parameters.high is [4.0, 7.0, 8.0]; expected a list of 2 numbers",
         ),
         (
             yaml.safe_dump({"curriculum": {"Wall": {"measure": "reward"}}}),

@@ -194,7 +194,7 @@ def test_wrong_arguments_write_nothing(folder, arguments, expected):
 
 def test_a_value_that_is_not_allowed_is_refused_with_its_key(folder):
     (folder / "ball.yaml").write_text(TRAINER.replace("batch_size: 64", "tau: 2"))
-    with pytest.raises(ConfigError, match="tau 2: target_update_tau is 2.0; allowed is a number"):
+    with pytest.raises(ConfigError, match="tau 2: target_update_tau is 2.0; expected a number"):
         new("ball", from_="mlagents:ball.yaml")
     assert [path.name for path in folder.iterdir()] == ["ball.yaml"]
 
@@ -236,13 +236,13 @@ def test_settings_that_do_not_fit_together_are_refused_in_the_files_names(
 @pytest.mark.parametrize(
     ("old", "new_text", "expected"),
     [
-        ("num_envs: 3", "num_envs: 0", "env_settings.num_envs is 0; allowed is an integer from 1"),
-        ("num_envs: 3", "num_envs: 2.5", "env_settings.num_envs is 2.5; allowed is an integer"),
-        ("seed: 7", "seed: 9000000000", "env_settings.seed is 9000000000; allowed is an integer"),
+        ("num_envs: 3", "num_envs: 0", "env_settings.num_envs is 0; expected an integer from 1"),
+        ("num_envs: 3", "num_envs: 2.5", "env_settings.num_envs is 2.5; expected an integer"),
+        ("seed: 7", "seed: 9000000000", "env_settings.seed is 9000000000; expected an integer"),
         (
             "{sampler_type: uniform}",
             "{sampler_type: uniform, sampler_parameters: {min_value: 3, max_value: 2}}",
-            "environment_parameters.mass, here: curriculum.mass has low 3.0 above high 2.0; allow",
+            "environment_parameters.mass, here: curriculum.mass has low 3.0 above high 2.0; expec",
         ),
         (
             "{sampler_type: uniform}",

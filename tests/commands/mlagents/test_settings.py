@@ -284,7 +284,7 @@ def test_a_behavior_without_a_section_has_the_default_of_the_flat_layout(tmp_pat
 def test_a_wrong_default_is_named_as_such(tmp_path):
     wrong = {"trainer_type": "sac", "hyperparameters": {"batch_size": 0}}
     with pytest.raises(
-        ConfigError, match="trainer.yaml: default_settings.batch_size is 0; allowed"
+        ConfigError, match="trainer.yaml: default_settings.batch_size is 0; expected"
     ):
         converted_of(tmp_path, {"default_settings": wrong, "behaviors": {"A": {}}}, "Wall")
 
@@ -348,9 +348,9 @@ FLAT = {"default": DEFAULT}
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ({"A": {"trainer": "ppo"}}, "A: the trainer is 'ppo'; allowed is sac."),
-        ({"A": {}}, "A: the trainer is missing, which is PPO for ML-Agents; allowed is sac."),
-        ({"behaviors": {"A": {"trainer_type": "poca"}}}, "A: the trainer is 'poca'; allowed is"),
+        ({"A": {"trainer": "ppo"}}, "A: the trainer is 'ppo'; expected sac."),
+        ({"A": {}}, "A: the trainer is missing, which is PPO for ML-Agents; expected sac."),
+        ({"behaviors": {"A": {"trainer_type": "poca"}}}, "A: the trainer is 'poca'; expected"),
         (FLAT | {"A": {"self_play": {"window": 10}}}, "A has self_play, which does not exist here"),
         (FLAT | {"A": {"batchsize": 3}}, "A has the unknown key 'batchsize'. Did you mean batch_s"),
         (
@@ -366,10 +366,10 @@ FLAT = {"default": DEFAULT}
         (BESIDE, "has no behavior, and no default_settings."),
         (BESIDE | {"default": DEFAULT}, "has the unknown key 'default'. Did you mean default_set"),
         (FLAT | {"A": {}, "B": {}}, "has 2 behaviors; choose one with --behavior: A, B."),
-        (FLAT | {"A": {"batch_size": "many"}}, "A.batch_size is 'many'; allowed is a number."),
+        (FLAT | {"A": {"batch_size": "many"}}, "A.batch_size is 'many'; expected a number."),
         (FLAT | {"A": {"batch_size": 10**400}}, "A.batch_size is 1000000"),
-        (FLAT | {"A": {"init_entcoef": 0}}, "A.init_entcoef is 0; allowed is a number > 0."),
-        (FLAT | {"A": {"normalize": 3}}, "A.normalize is 3; allowed is true or false."),
+        (FLAT | {"A": {"init_entcoef": 0}}, "A.init_entcoef is 0; expected a number > 0."),
+        (FLAT | {"A": {"normalize": 3}}, "A.normalize is 3; expected true or false."),
         (FLAT | {"A": {"vis_encode_type": "cnn"}}, "A.vis_encode_type is 'cnn'."),
         (FLAT | {"A": {"vis_encode_type": ["simple"]}}, "A.vis_encode_type is ['simple']."),
         (
@@ -383,14 +383,14 @@ FLAT = {"default": DEFAULT}
             },
             "A.goal_conditioning_type is 'hypr'. Did you mean hyper",
         ),
-        (FLAT | {"A": 3}, "A is 3; allowed are keys with values."),
+        (FLAT | {"A": 3}, "A is 3; expected keys with values."),
         (
             FLAT | {"A": {"reward_signals": {"gail": {"strength": 1}}}},
-            "A.reward_signals.gail.demo_path is None; allowed is a file or a folder.",
+            "A.reward_signals.gail.demo_path is None; expected a file or a folder.",
         ),
         (
             FLAT | {"A": {"reward_signals": {"extrinsic": {"strength": 0}}}},
-            "A.reward_signals has no signal; allowed are extrinsic, curiosity, rnd, gail.",
+            "A.reward_signals has no signal; expected extrinsic, curiosity, rnd, gail.",
         ),
         (
             FLAT | {"A": {"reward_signals": {"curiousity": {}}}},
@@ -402,7 +402,7 @@ FLAT = {"default": DEFAULT}
         ),
         ("A: {trainer: sac, trainer: ppo}", "not valid YAML: the key 'trainer' appears twice"),
         ("A: [", "not valid YAML: while parsing"),
-        ("- 3", "is [3]; allowed are keys with values."),
+        ("- 3", "is [3]; expected keys with values."),
     ],
 )
 def test_what_has_no_place_is_refused_by_name(tmp_path, text, expected):

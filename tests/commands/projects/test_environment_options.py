@@ -217,7 +217,7 @@ def test_the_same_options_go_on_and_others_are_refused(folder):
         ({"env_kwargs": ["gg=5"]},
          r"--env_kwargs: gymnasium:Pendulum-v1 has no argument 'gg'\. (Did you|Allowed: g, re)"),
         ({"env_kwargs": ["max_episode_steps=5"]}, "The time limit is --horizon"),
-        ({"env_kwargs": ["g"]}, "--env_kwargs is 'g'; allowed is NAME=VALUE"),
+        ({"env_kwargs": ["g"]}, "--env_kwargs is 'g'; expected NAME=VALUE"),
         ({"env_kwargs": ["render_mode=5", "g=1"]},
          "|".join(["cannot be made: .* with --env_kwargs g=1 render_mode=5"])),
         ({"wrap": ["no_such_module:Wrapper"]}, "--wrap .*no_such_module cannot be imported"),
@@ -227,11 +227,11 @@ def test_the_same_options_go_on_and_others_are_refused(folder):
          r"own_wrappers.Nothing is not a gymnasium.Wrapper, which wraps"),
         ({"wrap": ["own_wrappers:ScaledInGym"]}, "own_wrappers.ScaledInGym is not a gymnasium.Wr"),
         ({"wrap": ["own_wrappers:Scaled"]},
-         r"TypeError: .*'factor'; allowed is Scaled\(env, factor, name='none'\)"),
-        ({"wrap": ["own_wrappers:Scaled:1)("]}, r"--wrap is 'own_wrappers:Scaled:1\)\('; allowed"),
+         r"TypeError: .*'factor'; expected Scaled\(env, factor, name='none'\)"),
+        ({"wrap": ["own_wrappers:Scaled:1)("]}, r"--wrap is 'own_wrappers:Scaled:1\)\('; expected"),
         ({"wrap": ["own_wrappers:Scaled:print()"]}, "--wrap is .* that are Python literals"),
         ({"wrap": ["own_wrappers:Scaled:**word"]}, "--wrap is .* that are Python literals"),
-        ({"wrap": ["Scaled"]}, "--wrap is 'Scaled'; allowed is module:Class"),
+        ({"wrap": ["Scaled"]}, "--wrap is 'Scaled'; expected module:Class"),
         ({"workers": 4097}, "SAC_NUM_COLLECT_WORKERS"),
     ],
 )  # fmt: skip
@@ -250,7 +250,7 @@ def test_more_workers_than_cpus_allow_are_refused(folder, monkeypatch):
 
 @pytest.mark.parametrize("flag", ["--horizon", "--workers"])
 def test_numbers_are_at_least_one(flag):
-    with pytest.raises(ConfigError, match=f"{flag} is '0'; allowed is an integer >= 1"):
+    with pytest.raises(ConfigError, match=f"{flag} is '0'; expected an integer >= 1"):
         with_arguments(train, ["sac train", "--env", "Pendulum-v1", flag, "0"])
 
 

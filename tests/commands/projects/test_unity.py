@@ -58,7 +58,7 @@ def test_the_project_has_the_specs_and_needs_no_build_for_them(folder):
 
 def test_one_of_several_behaviors_is_chosen(folder):
     make_build(folder, "ball,hybrid")
-    with pytest.raises(ConfigError, match=r"behaviors 3DBall\?team=0, Hybrid\?team=0; allowed is"):
+    with pytest.raises(ConfigError, match=r"behaviors 3DBall\?team=0, Hybrid\?team=0; expected"):
         new("ball", from_="unity:BallGame.x86_64")
     assert files(folder) == ["BallGame.x86_64"]
     new("ball", from_="unity:BallGame.x86_64", env_kwargs=("behavior=Hybrid", "num_areas=2"))
@@ -129,7 +129,7 @@ def test_wrong_build_settings_of_mlagents_name_file_and_key(folder, key, value):
     (folder / "trainer.yaml").write_text(
         f"behaviors: {{3DBall: {{trainer_type: sac}}}}\n{part}: {{{name}: {value}}}\n"
     )
-    with pytest.raises(ConfigError, match=rf"trainer.yaml: {key} is '?{value}'?; allowed"):
+    with pytest.raises(ConfigError, match=rf"trainer.yaml: {key} is '?{value}'?; expected"):
         new("ball", from_="unity:BallGame.x86_64", mlagents=pathlib.Path("trainer.yaml"))
     assert files(folder) == ["BallGame.x86_64", "trainer.yaml"]
 
@@ -138,7 +138,7 @@ def test_wrong_build_settings_of_mlagents_name_file_and_key(folder, key, value):
     ("arguments", "expected"),
     [
         ({"from_": "unity"}, "--from unity needs the path of a build: --from unity:BUILD"),
-        ({"from_": "unity:none"}, "Unity build none is no file; allowed is an executable"),
+        ({"from_": "unity:none"}, "Unity build none is not a file; expected an executable"),
         ({"env_kwargs": ("num_area=2",)}, "no argument 'num_area'. Did you mean num_areas"),
         ({"env_kwargs": ("engine={'time_scal':1}",)}, "no setting 'time_scal'. Did you mean time"),
         ({"wrap": ("a:B",)}, "--wrap does not go with unity:BallGame.x86_64"),

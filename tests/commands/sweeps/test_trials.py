@@ -32,14 +32,14 @@ def test_ranges():
 
 @pytest.mark.parametrize("text", ["a=1", "a=2:1", "a=0:1:log", "a=x:y", "a=1:2:lin", "a=1:2:log:3"])
 def test_wrong_ranges_are_refused(text):
-    with pytest.raises(ConfigError, match="allowed is NAME=LOW:HIGH or NAME=LOW:HIGH:log"):
+    with pytest.raises(ConfigError, match="expected NAME=LOW:HIGH or NAME=LOW:HIGH:log"):
         parse_ranges([text])
 
 
 @pytest.mark.parametrize(
     ("parse", "texts", "message"),
     [
-        (parse_grid, ["a"], "--grid is 'a'; allowed is NAME=V1,V2."),
+        (parse_grid, ["a"], "--grid is 'a'; expected NAME=V1,V2."),
         (parse_grid, ["a=1", "a=2"], "--grid has a twice: 1 and 2. Give it once."),
         (parse_grid, ["a=1,2,1"], "--grid has a=1 twice. Give each value once."),
         (parse_ranges, ["a=1:2", "a=1:3"], "--search has a twice: 1:2 and 1:3. Give it once."),

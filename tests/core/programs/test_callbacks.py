@@ -107,7 +107,7 @@ class Other:
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (None, "None; allowed is a list of objects with some of the methods on_start, "),
+        (None, "None; expected a list of objects with some of the methods on_start, "),
         ([print], "a builtin_function_or_method, which has none of the methods on_start"),
         ([Other()], "a Other, which has none of the methods on_start, on_episode"),
         ([Misspelt()], "a Misspelt with the method on_evaluaton, .* Did you mean on_evaluation"),

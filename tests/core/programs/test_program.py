@@ -48,8 +48,8 @@ def test_code_is_written_over_the_blank_of_the_supervisor(tmp_path):
 
 
 def test_config_error_is_one_line_and_exit_code_78(tmp_path):
-    main = "def main(*, stop):\n    raise ConfigError('x is 3; allowed is 4.')"
-    assert run(tmp_path, main) == (78, "", "my_program.py: x is 3; allowed is 4.\n", "78\n")
+    main = "def main(*, stop):\n    raise ConfigError('x is 3; expected 4.')"
+    assert run(tmp_path, main) == (78, "", "my_program.py: x is 3; expected 4.\n", "78\n")
 
 
 def test_a_file_of_the_user_s_is_one_line_but_a_traceback_in_a_run_s_log(tmp_path):

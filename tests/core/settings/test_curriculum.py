@@ -88,7 +88,7 @@ def test_iterations_that_do_not_ascend_raise(iters):
     with pytest.raises(ConfigError) as error:
         Curriculum.from_config(section, "config.json")
     assert str(error.value) == (
-        f"config.json: curriculum.mass.iters is {iters}; allowed are strictly ascending iterations."
+        f"config.json: curriculum.mass.iters is {iters}; expected strictly ascending iterations."
     )
 
 

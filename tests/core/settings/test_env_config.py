@@ -43,14 +43,14 @@ def test_published_configs_are_valid(name):
     assert load_env_config(root / "config" / f"{name}.json")["horizon"] > 0
 
 
-ALLOWED_HORIZON = "allowed is an integer from 1 to 1000000000: env steps per episode."
+ALLOWED_HORIZON = "expected an integer from 1 to 1000000000: env steps per episode."
 ALLOWED_ENTRY = 'an object {"iters": [...], "range": [lo, hi]}'
 
 
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ([1], "the top level is [1]; allowed is a JSON object with at least the key horizon."),
+        ([1], "the top level is [1]; expected a JSON object with at least the key horizon."),
         ({}, "'horizon' is a required property at the top level; see config/pendulum.json."),
         ({"horizon": 0}, f"horizon is 0; {ALLOWED_HORIZON}"),
         ({"horizon": -3}, f"horizon is -3; {ALLOWED_HORIZON}"),
@@ -70,39 +70,39 @@ def test_wrong_horizon_names_key_value_and_what_is_allowed(tmp_path, config, exp
 @pytest.mark.parametrize(
     ("curriculum", "expected"),
     [
-        ([], "curriculum is []; allowed is an object {name: {"),
-        ({"mass": 3}, f"curriculum.mass is 3; allowed is {ALLOWED_ENTRY} with these two keys"),
+        ([], "curriculum is []; expected an object {name: {"),
+        ({"mass": 3}, f"curriculum.mass is 3; expected {ALLOWED_ENTRY} with these two keys"),
         ({"mass": {"iters": [0]}}, "'range' is a required property at curriculum.mass; see"),
         ({"mass": {"range": [0, 1]}}, "'iters' is a required property at curriculum.mass; see"),
         (
             {"mass": {"iters": [0], "range": [0, 1], "rang": [0, 1]}},
-            'curriculum.mass is {"iters": [0], "range": [0, 1], "rang": [0, 1]}; allowed is an obj',
+            'curriculum.mass is {"iters": [0], "range": [0, 1], "rang": [0, 1]}; expected an obj',
         ),
-        ({"mass": {"iters": [], "range": [0, 1]}}, "curriculum.mass.iters is []; allowed is a lis"),
-        ({"mass": {"iters": 5, "range": [0, 1]}}, "curriculum.mass.iters is 5; allowed is a list"),
+        ({"mass": {"iters": [], "range": [0, 1]}}, "curriculum.mass.iters is []; expected a lis"),
+        ({"mass": {"iters": 5, "range": [0, 1]}}, "curriculum.mass.iters is 5; expected a list"),
         (
             {"mass": {"iters": [0, -1], "range": [0, 1]}},
-            "curriculum.mass.iters.1 is -1; allowed is an integer >= 0.",
+            "curriculum.mass.iters.1 is -1; expected an integer >= 0.",
         ),
         (
             {"mass": {"iters": [0, 1.5], "range": [0, 1]}},
-            "curriculum.mass.iters.1 is 1.5; allowed is an integer >= 0.",
+            "curriculum.mass.iters.1 is 1.5; expected an integer >= 0.",
         ),
         (
             {"mass": {"iters": [0], "range": [1]}},
-            "curriculum.mass.range is [1]; allowed is two num",
+            "curriculum.mass.range is [1]; expected two num",
         ),
         (
             {"mass": {"iters": [0], "range": [0, 1, 2]}},
-            "curriculum.mass.range is [0, 1, 2]; allowe",
+            "curriculum.mass.range is [0, 1, 2]; expected",
         ),
         (
             {"mass": {"iters": [0], "range": ["a", 1]}},
-            'curriculum.mass.range.0 is "a"; allowed is a number from -1e300 to 1e300.',
+            'curriculum.mass.range.0 is "a"; expected a number from -1e300 to 1e300.',
         ),
         (
             {"mass": {"iters": [0, 1], "range": [-1.7e308, 1.7e308]}},
-            "curriculum.mass.range.0 is -1.7e+308; allowed is a number from -1e300 to 1e300.",
+            "curriculum.mass.range.0 is -1.7e+308; expected a number from -1e300 to 1e300.",
         ),
         (
             {"mass": {"iters": [0, 1], "range": [0, 10**400]}},
@@ -110,7 +110,7 @@ def test_wrong_horizon_names_key_value_and_what_is_allowed(tmp_path, config, exp
         ),
         (
             {"mass": {"iters": [9, 3], "range": [0, 1]}},
-            "curriculum.mass.iters is [9, 3]; allowed are strictly ascending iterations.",
+            "curriculum.mass.iters is [9, 3]; expected strictly ascending iterations.",
         ),
     ],
 )
@@ -157,7 +157,7 @@ def test_file_that_is_not_text_is_a_config_error(tmp_path):
 def test_long_value_is_shortened_in_the_message():
     with pytest.raises(ConfigError) as error:
         validate_env_config({"horizon": "x" * 10_000}, "task.json")
-    assert "x" * 199 + "...; allowed is" in str(error.value)
+    assert "x" * 199 + "...; expected" in str(error.value)
     assert len(str(error.value)) < 400
 
 

@@ -77,6 +77,6 @@ def test_an_assignment_is_the_binding_of_a_literal_or_a_text(assignment, binding
 
 @pytest.mark.parametrize("assignment", ["num_iter", "num_iter=", "=5", "A.b=5", "a b=5", ""])
 def test_what_is_no_assignment_is_refused(assignment):
-    message = "^--set is .*; allowed is NAME=VALUE, without spaces around =.$"
+    message = "^--set is .*; expected NAME=VALUE, without spaces around =.$"
     with pytest.raises(ConfigError, match=message):
         parse_assignment(assignment, "--set")

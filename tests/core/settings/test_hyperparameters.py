@@ -155,7 +155,7 @@ AT_LEAST_1 = "an integer >= 1 and <= 1000000000"
     ],
 )
 def test_value_out_of_range_names_where_name_value_and_range(name, value, allowed):
-    with pytest.raises(ConfigError, match=rf"^params.py: {name} is .+; allowed is {allowed}\.$"):
+    with pytest.raises(ConfigError, match=rf"^params.py: {name} is .+; expected {allowed}\.$"):
         check(name, value)
 
 
@@ -165,7 +165,7 @@ def test_value_out_of_range_names_where_name_value_and_range(name, value, allowe
      ("discount", np.float32(0.5), "float32")],
 )  # fmt: skip
 def test_a_number_of_numpy_is_told_from_pythons(name, value, kind):
-    shown = re.escape(f"{value} (a numpy.{kind}; its tolist() is Python's own); allowed is ")
+    shown = re.escape(f"{value} (a numpy.{kind}; its tolist() is Python's own); expected ")
     with pytest.raises(ConfigError, match=f"^params.py: {name} is {shown}"):
         check(name, value)
     check(name, value.tolist())
@@ -266,7 +266,7 @@ def test_returns_over_steps_need_the_pool(changed, message):
 def test_copies_with_other_goals_are_of_single_env_steps(changed):
     settings = TrainingSettings(her_copies=4, **changed)
     ((name, value),) = changed.items()
-    with pytest.raises(ConfigError, match=f"her_copies is 4 and {name} is {value}; allowed is"):
+    with pytest.raises(ConfigError, match=f"her_copies is 4 and {name} is {value}; expected"):
         check_training_settings(settings, horizon=100, where="params.py")
     settings.her_copies = 0
     check_training_settings(settings, horizon=100, where="params.py")
@@ -293,13 +293,13 @@ def test_segments_need_recurrent_networks_and_episodes_as_long_as_they_are():
 
 def test_burn_in_leaves_something_of_each_sequence():
     settings = TrainingSettings(recurrent=True, burn_in_len=20, recurrent_sequence_length=20)
-    message = r"burn_in_len is 20; allowed is less than recurrent_sequence_length \(20\)"
+    message = r"burn_in_len is 20; expected less than recurrent_sequence_length \(20\)"
     with pytest.raises(ConfigError, match=message):
         check_training_settings(settings, horizon=100, where="params.py")
     settings.segment_len = 21
     check_training_settings(settings, horizon=100, where="params.py")
     settings.segment_len = 19
-    with pytest.raises(ConfigError, match=r"allowed is less than segment_len \(19\)"):
+    with pytest.raises(ConfigError, match=r"expected less than segment_len \(19\)"):
         check_training_settings(settings, horizon=100, where="params.py")
 
 
@@ -308,7 +308,7 @@ def test_burn_in_leaves_something_of_each_sequence():
 )
 def test_burn_in_and_stored_state_need_recurrent_networks(name, value, unused):
     settings = TrainingSettings(**{name: value})
-    message = f"{name} is {value} and recurrent is False; allowed is {unused} then"
+    message = f"{name} is {value} and recurrent is False; expected {unused}"
     with pytest.raises(ConfigError, match=message):
         check_training_settings(settings, horizon=100, where="params.py")
 
@@ -319,7 +319,8 @@ def test_burn_in_and_stored_state_need_recurrent_networks(name, value, unused):
 def test_networks_that_need_or_forbid_recurrent_ones(name, is_recurrent):
     settings = AgentSettings(**{name: True})
     with pytest.raises(
-        ConfigError, match=f"params.py: {name} is True and recurrent is {not is_recurrent}; allo"
+        ConfigError,
+        match=f"params.py: {name} is True and recurrent is {not is_recurrent}; expected",
     ):
         check_agent_settings(settings, not is_recurrent, where="params.py")
     check_agent_settings(settings, is_recurrent, where="params.py")

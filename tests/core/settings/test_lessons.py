@@ -111,16 +111,16 @@ LAST = {"value": 2}
 @pytest.mark.parametrize(
     ("lessons", "expected"),
     [
-        ([], "lessons is []; allowed is a list of objects with value and until."),
-        ({"value": 1}, 'lessons is {"value": 1}; allowed is a list of objects with value'),
-        ([1], "lessons.0 is 1; allowed is an object with value."),
+        ([], "lessons is []; expected a list of objects with value and until."),
+        ({"value": 1}, 'lessons is {"value": 1}; expected a list of objects with value'),
+        ([1], "lessons.0 is 1; expected an object with value."),
         ([{"value": 1}, LAST], "lessons.0 lacks the key 'until'; only the last lesson has none."),
         ([{"value": 1, "until": UNTIL}], "lessons.0 has the key 'until', but the last lesson ne"),
         ([{"until": UNTIL}, LAST], "lessons.0 lacks the key 'value'."),
         ([{"value": 1, "untli": UNTIL}, LAST], "lessons.0 has the key 'untli'. Did you mean until"),
-        ([{"value": "a"}], 'lessons.0.value is "a"; allowed is a number, or an object {"sampler"'),
-        ([{"value": True}], "lessons.0.value is true; allowed is a number, or an object"),
-        ([{"value": 1, "name": 3}], "lessons.0.name is 3; allowed is a string."),
+        ([{"value": "a"}], 'lessons.0.value is "a"; expected a number, or an object {"sampler"'),
+        ([{"value": True}], "lessons.0.value is true; expected a number, or an object"),
+        ([{"value": 1, "name": 3}], "lessons.0.name is 3; expected a string."),
         (
             [{"value": 1, "until": {"measure": "reward"}}, LAST],
             "lessons.0.until lacks the key 'threshold'.",
@@ -135,11 +135,11 @@ LAST = {"value": 2}
         ),
         (
             [{"value": 1, "until": {"measure": "progress", "threshold": 1.5}}, LAST],
-            "lessons.0.until.threshold is 1.5; allowed is a number in [0, 1), the share of the",
+            "lessons.0.until.threshold is 1.5; expected a number in [0, 1), the share of the",
         ),
         (  # progress is never above 1
             [{"value": 1, "until": {"measure": "progress", "threshold": 1}}, LAST],
-            "lessons.0.until.threshold is 1; allowed is a number in [0, 1), the share of the",
+            "lessons.0.until.threshold is 1; expected a number in [0, 1), the share of the",
         ),
         (
             [
@@ -149,15 +149,15 @@ LAST = {"value": 2}
                 LAST,
             ],
             "lessons.2.until.threshold is 0.05, but the lesson begins with a progress above 0.5, "
-            "so it would be skipped; allowed are ascending thresholds of progress, or a",
+            "so it would be skipped; expected ascending thresholds of progress, or a",
         ),
         (
             [{"value": 1, "until": UNTIL | {"min_lesson_length": -1}}, LAST],
-            "lessons.0.until.min_lesson_length is -1; allowed is an integer from 0 to 1000000",
+            "lessons.0.until.min_lesson_length is -1; expected an integer from 0 to 1000000",
         ),
         (
             [{"value": 1, "until": UNTIL | {"signal_smoothing": 1}}, LAST],
-            "lessons.0.until.signal_smoothing is 1; allowed is true or false.",
+            "lessons.0.until.signal_smoothing is 1; expected true or false.",
         ),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_custom_sampler_gets_its_name_keys_and_a_generator():
 @pytest.mark.parametrize("value", ["a", None, np.nan, True, [1.0]])
 def test_a_custom_sampler_that_returns_no_number_is_named(value):
     curriculum = Curriculum.from_config({"mass": {"sampler": "custom"}}, "", lambda *_: value)
-    with pytest.raises(ConfigError, match="sample_parameter returned .* for mass; allowed is a nu"):
+    with pytest.raises(ConfigError, match="sample_parameter returned .* for mass; expected a nu"):
         curriculum.state_at(0)
 
 
@@ -109,14 +109,14 @@ def test_without_params_a_custom_sampler_draws_nothing():
         ({"sampler": "unifrom"}, '.sampler is "unifrom". Did you mean uniform?'),
         ({"sampler": ["uniform"]}, '.sampler is ["uniform"].'),
         ({"sampler": "uniform", "low": 1}, " lacks the key 'high'."),
-        ({"sampler": "uniform", "low": 2, "high": 1}, " has low 2 above high 1; allowed is low <="),
+        ({"sampler": "uniform", "low": 2, "high": 1}, " has low 2 above high 1; expected low <="),
         ({"sampler": "uniform", "low": 0, "hihg": 1}, " has the key 'hihg'. Did you mean high?"),
-        ({"sampler": "uniform", "low": "0", "high": 1}, '.low is "0"; allowed is a number from'),
-        ({"sampler": "uniform", "low": -1e301, "high": 1}, ".low is -1e+301; allowed is a number"),
-        ({"sampler": "gaussian", "mean": 0, "std": -1}, ".std is -1; allowed is a number >= 0."),
+        ({"sampler": "uniform", "low": "0", "high": 1}, '.low is "0"; expected a number from'),
+        ({"sampler": "uniform", "low": -1e301, "high": 1}, ".low is -1e+301; expected a number"),
+        ({"sampler": "gaussian", "mean": 0, "std": -1}, ".std is -1; expected a number >= 0."),
         ({"sampler": "constant"}, " lacks the key 'value'."),
-        ({"sampler": "multi_range", "intervals": []}, ".intervals is []; allowed is a list of pai"),
-        ({"sampler": "multi_range", "intervals": [[1]]}, ".intervals is [[1]]; allowed is a list"),
+        ({"sampler": "multi_range", "intervals": []}, ".intervals is []; expected a list of pai"),
+        ({"sampler": "multi_range", "intervals": [[1]]}, ".intervals is [[1]]; expected a list"),
         ({"sampler": "multi_range", "intervals": [[0, 1], [3, 2]]}, ".intervals.1 has low 3 above"),
         ({"lesson": []}, " has the key 'lesson'. Did you mean lessons?"),
     ],

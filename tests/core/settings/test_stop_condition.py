@@ -45,18 +45,18 @@ def test_a_condition_holds_beyond_its_bound():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "'' is no comparison"),
-        ("return", "'return' is no comparison; write a quantity, one of >= <= > <, a number"),
-        ("return == 900", "'return == 900' is no comparison"),
-        ("return >= 900 or", "'' is no comparison"),
-        ("return >= high", "'high' is no number"),
-        ("return >= nan", "'nan' is no number"),
+        ("", "'' is not a comparison"),
+        ("return", "'return' is not a comparison; write a quantity, one of >= <= > <, a number"),
+        ("return == 900", "'return == 900' is not a comparison"),
+        ("return >= 900 or", "'' is not a comparison"),
+        ("return >= high", "'high' is not a number"),
+        ("return >= nan", "'nan' is not a number"),
         ("success >= 95", "a success rate is from 0 to 1, not 95; write 0.95 or 95%"),
         ("success >= 0.9 for 3", "after for comes a number of evaluations"),
         ("success >= 0.9 for 0 evaluations", "after for comes a number of evaluations"),
         ("success >= 0.9 for 3 evaluations and return >= 9", "after for comes a number"),
-        ("time >= 2", "'2' is no time; write a number and one of s, min, h, d"),
-        ("time >= 2 hours", "'2 hours' is no time"),
+        ("time >= 2", "'2' is not a time; write a number and one of s, min, h, d"),
+        ("time >= 2 hours", "'2 hours' is not a time"),
         ("time <= 2h", "write a time as time >= 2h"),
         ("time >= 2h for 3 evaluations", "write a time as time >= 2h"),
     ],
@@ -66,7 +66,7 @@ def test_what_is_no_condition_is_refused_with_the_reason(text, reason):
         check_hyperparameter(hyperparameters(TrainingSettings), "stop_when", text, "--set")
     shown = str(error.value)
     assert shown.startswith(f"--set: stop_when is {text!r} (") and reason in shown
-    assert '; allowed is None or conditions such as "success >= 0.95' in shown
+    assert '; expected None or conditions such as "success >= 0.95' in shown
 
 
 @pytest.mark.parametrize("value", ["success >= 0.95 for 3 evaluations", "time >= 2h"])

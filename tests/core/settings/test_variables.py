@@ -74,8 +74,8 @@ def test_an_unknown_variable_may_be_a_hyperparameter(name, meant):
     message = str(error.value)
     assert message.startswith(f"{name} is not a variable of this system. {meant}")
     assert message.endswith(
-        " Hyperparameters are no variables: set them in the params file, by --set of sac train, or "
-        "in SAC_GIN_BINDINGS."
+        " Hyperparameters are not variables: set them in the params file, by --set of sac train, "
+        "or in SAC_GIN_BINDINGS."
     )
 
 
@@ -107,7 +107,7 @@ def test_auto_and_empty_are_none(text):
 @pytest.mark.parametrize("text", ["-1", "two", "1.5", "1e3", "99999999999", "0x10", "1_0", "²"])
 def test_malformed_integer_names_variable_value_and_range(text):
     assert {name: integer_of(name, text) for name in INTEGERS} == {
-        name: f"{name} is {text!r}; allowed is auto or an integer from {low} to {high}."
+        name: f"{name} is {text!r}; expected auto or an integer from {low} to {high}."
         for name, (_, low, high) in INTEGERS.items()
     }
 
@@ -124,7 +124,7 @@ def test_private_network_is_read(text, expected):
 def test_other_private_networks_are_refused(text):
     with pytest.raises(ConfigError) as error:
         Settings.from_environ(REQUIRED | {"SAC_PRIVATE_NETWORK": text})
-    assert str(error.value) == f"SAC_PRIVATE_NETWORK is {text!r}; allowed is auto, 0 or 1."
+    assert str(error.value) == f"SAC_PRIVATE_NETWORK is {text!r}; expected auto, 0 or 1."
 
 
 def test_a_deterministic_run_has_one_worker():
@@ -133,7 +133,7 @@ def test_a_deterministic_run_has_one_worker():
     with pytest.raises(ConfigError) as error:
         Settings.from_environ(REQUIRED | {"SAC_DETERMINISTIC": "1", "SAC_NUM_COLLECT_WORKERS": "2"})
     assert str(error.value) == (
-        "SAC_NUM_COLLECT_WORKERS is 2 and SAC_DETERMINISTIC is 1; allowed is auto or 1 then, "
+        "SAC_NUM_COLLECT_WORKERS is 2 and SAC_DETERMINISTIC is 1; expected auto or 1, "
         "because the order in which the steps of several workers arrive differs from run to run."
     )
 
@@ -145,7 +145,7 @@ def test_a_deterministic_run_has_one_worker():
 def test_a_deterministic_run_has_neither_evaluators_nor_other_hosts(variable, value, allowed):
     with pytest.raises(ConfigError) as error:
         Settings.from_environ(REQUIRED | {"SAC_DETERMINISTIC": "1", variable: value})
-    beginning = f"{variable} is {value} and SAC_DETERMINISTIC is 1; allowed is {allowed} then, "
+    beginning = f"{variable} is {value} and SAC_DETERMINISTIC is 1; expected {allowed}, "
     assert str(error.value).startswith(beginning)
 
 
@@ -178,7 +178,7 @@ def test_other_ray_addresses_are_refused(address):
     with pytest.raises(ConfigError) as error:
         Settings.from_environ(REQUIRED | {"SAC_RAY_ADDRESS": address})
     assert str(error.value) == (
-        f"SAC_RAY_ADDRESS is {address!r}; allowed is auto, host:port or ray://host:port."
+        f"SAC_RAY_ADDRESS is {address!r}; expected auto, host:port or ray://host:port."
     )
 
 
@@ -205,7 +205,7 @@ def test_experiment_name_is_the_folder_in_logs(name):
     "name", ["../walk", "a/b", ".hidden", "-x", "two words", "..", "a\nb", "x" * 201]
 )
 def test_experiment_name_that_is_no_folder_name_raises(name):
-    with pytest.raises(ConfigError, match=r"^SAC_EXP_NAME is .*; allowed are letters, digits"):
+    with pytest.raises(ConfigError, match=r"^SAC_EXP_NAME is .*; expected letters, digits"):
         Settings.from_environ(REQUIRED | {"SAC_EXP_NAME": name})
 
 

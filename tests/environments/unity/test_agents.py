@@ -78,7 +78,7 @@ def test_reset_begins_all_episodes_anew(make):
 
 
 def test_several_behaviors_need_a_choice(make):
-    with pytest.raises(ConfigError, match=r"behaviors 3DBall\?team=0, Hybrid\?team=0; allowed is"):
+    with pytest.raises(ConfigError, match=r"behaviors 3DBall\?team=0, Hybrid\?team=0; expected"):
         make("--task", "ball,hybrid")
     with pytest.raises(ConfigError, match=r"no behavior 'Hybird'.* Did you mean Hybrid\?"):
         make("--task", "ball,hybrid", behavior="Hybird")

@@ -138,15 +138,15 @@ def test_build_that_hangs_is_named_after_the_timeout():
 
 
 def test_build_of_another_protocol_is_refused():
-    with pytest.raises(ConfigError, match=r"speaks version 2\.0\.0 .* allowed are versions 1\.x"):
+    with pytest.raises(ConfigError, match=r"speaks version 2\.0\.0 .* expected versions 1\.x"):
         connect("--api", "2.0.0")
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: path / "none", "is no file; allowed is an executable"),
-        (lambda path: path, "is a folder; allowed is an executable"),
+        (lambda path: path / "none", "is not a file; expected an executable"),
+        (lambda path: path, "is a folder; expected an executable"),
     ],
 )
 def test_no_executable(tmp_path, make, message):
@@ -182,7 +182,7 @@ def test_arguments_that_are_no_list_of_texts_are_refused(arguments, example):
     with pytest.raises(ConfigError) as error:
         Connection(STAND_IN, arguments=arguments)
     assert str(error.value) == (
-        f"arguments, of unity_adapter.load, is {arguments!r}; allowed is a list of texts, such as "
+        f"arguments, of unity_adapter.load, is {arguments!r}; expected a list of texts, such as "
         f"{example}."
     )
 
@@ -190,12 +190,12 @@ def test_arguments_that_are_no_list_of_texts_are_refused(arguments, example):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"mass": "heavy"}, "parameter 'mass', of .*, is 'heavy'; allowed is a number"),
-        ({"mass": float("nan")}, "is nan; allowed is a number"),
-        ({"mass": 1e39}, "is 1e\\+39; allowed is a number"),
-        ({"größe": 1}, "parameter 'größe', of .* allowed are names of ASCII characters"),
-        ({1: 2}, "parameter 1, of .* allowed are names"),
-        ([1], "parameters is \\[1\\]; allowed is a dict"),
+        ({"mass": "heavy"}, "parameter 'mass', of .*, is 'heavy'; expected a number"),
+        ({"mass": float("nan")}, "is nan; expected a number"),
+        ({"mass": 1e39}, "is 1e\\+39; expected a number"),
+        ({"größe": 1}, "parameter 'größe', of .* expected names of ASCII characters"),
+        ({1: 2}, "parameter 1, of .* expected names"),
+        ([1], "parameters is \\[1\\]; expected a dict"),
     ],
 )
 def test_parameters_that_unity_cannot_have_are_refused(parameters, message):

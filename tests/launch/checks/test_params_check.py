@@ -96,15 +96,15 @@ def test_good_params_files_pass(tmp_path, text):
         ),
         (
             f"{CLASS}    train_batch_size = 0\n",
-            "my_params.py:4: train_batch_size is 0; allowed is an integer >= 1 and",
+            "my_params.py:4: train_batch_size is 0; expected an integer >= 1 and",
         ),
         (
             f"{CLASS}    def __init__(self, c):\n        self.recurrent = 'yes'\n",
-            "my_params.py:5: recurrent is 'yes'; allowed is True or False.",
+            "my_params.py:5: recurrent is 'yes'; expected True or False.",
         ),
         (
             f"{CLASS}    callbacks = []\n",
-            "my_params.py:4: TrainParams.callbacks is []; allowed is a method, def callbacks(self, "
+            "my_params.py:4: TrainParams.callbacks is []; expected a method, def callbacks(self, "
             "...).",
         ),
         (f"import no_such_robot.arm\n{CLASS}", "my_params.py:1: imports no_such_robot, which is"),
@@ -163,7 +163,7 @@ def test_gin_bindings_returns_the_last_literal_of_each_name():
     [
         ("TrainParams.num_itr = 3", "num_itr is not a training parameter. Did you mean num_iter?"),
         ("TrainParams.gamma = 3", "gamma is not a training parameter. Here it is discount."),
-        ("TrainParams.num_iter = 0", "num_iter is 0; allowed is an integer >= 1"),
+        ("TrainParams.num_iter = 0", "num_iter is 0; expected an integer >= 1"),
         ("TrainParams.num_iter = 5x", "'TrainParams.num_iter = 5x' is not a gin binding: Expected"),
         ("num_iter 5", "'num_iter 5' is not a gin binding: "),
         (
@@ -178,8 +178,8 @@ def test_gin_bindings_returns_the_last_literal_of_each_name():
         ),
         (
             "TrainParams.algorithm = td3",
-            "'TrainParams.algorithm = td3' is not a gin binding: the value is no literal of "
-            "Python; texts are in quotes, as 'td3' is",
+            "'TrainParams.algorithm = td3' is not a gin binding: the value is not a "
+            "Python literal; texts are in quotes, as 'td3' is",
         ),
         ("TrainParams.num_iter = +5", "'TrainParams.num_iter = +5' is not a gin binding: Unable"),
         ("Other.x = [", "'Other.x = [' is not a gin binding: "),

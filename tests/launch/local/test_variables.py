@@ -34,14 +34,20 @@ def test_what_a_variables_file_starts_in_the_background_is_not_waited_for(tmp_pa
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("arm.json", "arm.json is no variables file, .* Beside it there are: arm_variables.sh.$"),
-        ("arm.py", "arm.py is no variables file, a shell script that sets SAC_"),
-        ("arm.yaml", "arm.yaml is no variables file, a shell script that sets SAC_"),
+        (
+            "arm.json",
+            "arm.json is not a variables file, .* Beside it there are: arm_variables.sh.$",
+        ),
+        ("arm.py", "arm.py is not a variables file, a shell script that sets SAC_"),
+        ("arm.yaml", "arm.yaml is not a variables file, a shell script that sets SAC_"),
         ("Arm-v0", "no such variables file: Arm-v0. Did you mean --env Arm-v0[?]"),
         ("arm.sh", "no such variables file: arm.sh. In its folder there are: arm_variables.sh.$"),
-        ("code", "code is a folder, no variables file. In it there are: code/my_variables.sh.$"),
-        ("empty", "empty is a folder, no variables file.$"),
-        ("logs/arm", "logs/arm is an experiment, no variables file. The command that started it"),
+        ("code", "code is a folder, not a variables file. In it there are: code/my_variables.sh.$"),
+        ("empty", "empty is a folder, not a variables file.$"),
+        (
+            "logs/arm",
+            "logs/arm is an experiment, not a variables file. The command that started it",
+        ),
     ],
 )
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     if is_recurrent:
         raise ConfigError(
-            f"{where}: algorithm is 'crossq' and recurrent is True; allowed is recurrent = False "
-            "then: its critics normalize minibatches of transitions."
+            f"{where}: algorithm is 'crossq' and recurrent is True; expected recurrent = False: "
+            "its critics normalize minibatches of transitions."
         )
     if settings.critic_layer_norm:
         raise ConfigError(
-            f"{where}: algorithm is 'crossq' and critic_layer_norm is True; allowed is False then: "
-            "its critics normalize batches."
+            f"{where}: algorithm is 'crossq' and critic_layer_norm is True; expected "
+            "critic_layer_norm = False: its critics normalize batches."
         )
 
 

@@ -46,24 +46,24 @@ def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
         return
     if settings.reward_signals:
         raise ConfigError(
-            f"{where}: state_value_network is True, and there are reward_signals; allowed is "
-            "state_value_network = False then: the value of each stream is the critics'."
+            f"{where}: state_value_network is True, and there are reward_signals; expected "
+            "state_value_network = False: the value of each stream is the critics'."
         )
     if settings.critic_ensemble > 2:
         raise ConfigError(
             f"{where}: state_value_network is True and critic_ensemble is "
-            f"{settings.critic_ensemble}; allowed is critic_ensemble = 2 then: its target is the "
+            f"{settings.critic_ensemble}; expected critic_ensemble = 2: its target is the "
             "smaller value of both."
         )
     if is_recurrent:
         raise ConfigError(
-            f"{where}: state_value_network is True and recurrent is True; allowed is recurrent = "
-            "False then."
+            f"{where}: state_value_network is True and recurrent is True; expected recurrent = "
+            "False."
         )
     if (settings.policy_delay or SAC.policy_delay) > 1:
         raise ConfigError(
             f"{where}: state_value_network is True and policy_delay is {settings.policy_delay}; "
-            "allowed is policy_delay = 1 then, because its target is the actor's."
+            "expected policy_delay = 1, because its target is the actor's."
         )
 
 

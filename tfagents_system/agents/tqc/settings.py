@@ -28,7 +28,7 @@ class TqcSettings:
 def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     if settings.tqc_dropped_quantiles >= settings.tqc_quantiles:
         raise ConfigError(
-            f"{where}: tqc_dropped_quantiles is {settings.tqc_dropped_quantiles}; allowed is less "
+            f"{where}: tqc_dropped_quantiles is {settings.tqc_dropped_quantiles}; expected less "
             f"than tqc_quantiles ({settings.tqc_quantiles})."
         )
 

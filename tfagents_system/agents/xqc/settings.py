@@ -35,13 +35,12 @@ def _check(settings: "AgentSettings", is_recurrent: bool, where: str) -> None:
     for name, (is_set, why) in refused.items():
         if is_set:
             raise ConfigError(
-                f"{where}: algorithm is 'xqc' and {name} is True; allowed is {name} = False then: "
-                f"{why}."
+                f"{where}: algorithm is 'xqc' and {name} is True; expected {name} = False: {why}."
             )
     if settings.learning_rate_schedule != "constant":
         raise ConfigError(
             f"{where}: algorithm is 'xqc' and learning_rate_schedule is "
-            f"{settings.learning_rate_schedule!r}; allowed is 'constant' then: its learning rates "
+            f"{settings.learning_rate_schedule!r}; expected 'constant': its learning rates "
             "decay to xqc_final_learning_rate."
         )
 

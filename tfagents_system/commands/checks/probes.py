@@ -78,7 +78,7 @@ class StepExaminer:
         if len(self.rewards) < 2:
             self.rewards.add(float(next_time_step.reward))
         if not 0 <= float(next_time_step.discount) <= 1:
-            raise ValueError(f"discount is {next_time_step.discount}; allowed is 0 to 1")
+            raise ValueError(f"discount is {next_time_step.discount}; expected 0 to 1")
         observation = next_time_step.observation
         self.entities.count(observation)
         if array_spec.check_arrays_nest(observation, self._spec):

@@ -121,13 +121,13 @@ def _course(entry: Mapping[str, Any], where: str, notes: list[str]) -> dict[str,
             raise ConfigError(f"{where} lacks the key {key!r}.")
     thresholds = entry["thresholds"]
     if not isinstance(thresholds, list):
-        raise ConfigError(f"{where}.thresholds is {thresholds!r}; allowed is a list of numbers.")
+        raise ConfigError(f"{where}.thresholds is {thresholds!r}; expected a list of numbers.")
     criteria = [_criterion({**entry, "threshold": threshold}, where) for threshold in thresholds]
     found = {}
     for name, values in mapping(entry["parameters"], f"{where}.parameters").items():
         if not isinstance(values, list) or len(values) != len(criteria) + 1:
             raise ConfigError(
-                f"{where}.parameters.{name} is {values!r}; allowed is a list of "
+                f"{where}.parameters.{name} is {values!r}; expected a list of "
                 f"{len(criteria) + 1} numbers, one more than thresholds."
             )
         numbers = [number(value, f"{where}.parameters.{name}") for value in values]
@@ -156,7 +156,7 @@ def _parameter(
         _check(mapping(entry, where), ("curriculum",), where)
         lessons = entry["curriculum"]
         if not isinstance(lessons, list) or not lessons:
-            raise ConfigError(f"{where}.curriculum is {lessons!r}; allowed is a list of lessons.")
+            raise ConfigError(f"{where}.curriculum is {lessons!r}; expected a list of lessons.")
         return {
             "lessons": [
                 _lesson(lesson, f"{where}.curriculum.{index}", index == len(lessons) - 1,
@@ -243,7 +243,7 @@ def _sampler(entry: Mapping[str, Any], where: str, name: str, notes: list[str]) 
 
 def _intervals(value: Any, where: str) -> list[list[float]]:
     if not isinstance(value, list) or not all(isinstance(pair, list) for pair in value):
-        raise ConfigError(f"{where} is {value!r}; allowed is a list of pairs of numbers.")
+        raise ConfigError(f"{where} is {value!r}; expected a list of pairs of numbers.")
     return [[number(bound, where) for bound in pair] for pair in value]
 
 

@@ -37,7 +37,7 @@ def mapping(value: Any, where: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ConfigError(f"{where} is {value!r}; allowed are keys with values.")
+        raise ConfigError(f"{where} is {value!r}; expected keys with values.")
     return dict(value)
 
 
@@ -55,14 +55,14 @@ def number(value: Any, where: str) -> float:
             raise ValueError
         return result
     except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"{where} is {value!r}; allowed is a number.") from None
+        raise ConfigError(f"{where} is {value!r}; expected a number.") from None
 
 
 def at_least(least: float, value: Any, where: str) -> float:
     """Returns a number >= `least`; raises ConfigError for anything else."""
     result = number(value, where)
     if result < least:
-        raise ConfigError(f"{where} is {value}; allowed is a number >= {least:g}.")
+        raise ConfigError(f"{where} is {value}; expected a number >= {least:g}.")
     return result
 
 
@@ -70,7 +70,7 @@ def integer(least: int, most: int, value: Any, where: str) -> int:
     """Returns an integer from `least` to `most`; raises ConfigError for anything else."""
     result = number(value, where)
     if result != int(result) or not least <= result <= most:
-        raise ConfigError(f"{where} is {value}; allowed is an integer from {least} to {most}.")
+        raise ConfigError(f"{where} is {value}; expected an integer from {least} to {most}.")
     return int(result)
 
 
@@ -78,7 +78,7 @@ def flag(value: Any, where: str) -> bool:
     """Returns True or False, also for a string; raises ConfigError for anything else."""
     known = {"true": True, "false": False}
     if str(value).lower() not in known:
-        raise ConfigError(f"{where} is {value!r}; allowed is true or false.")
+        raise ConfigError(f"{where} is {value!r}; expected true or false.")
     return known[str(value).lower()]
 
 

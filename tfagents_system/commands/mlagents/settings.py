@@ -89,7 +89,7 @@ def _refuse(section: Section) -> None:
     trainer = section.values.get("trainer")
     if trainer != "sac":
         shown = "missing, which is PPO for ML-Agents" if trainer is None else repr(trainer)
-        raise ConfigError(f"{section.where}: the trainer is {shown}; allowed is sac.")
+        raise ConfigError(f"{section.where}: the trainer is {shown}; expected sac.")
     if section.values.get("self_play"):
         raise ConfigError(f"{section.where} has self_play, which does not exist here.")
 
@@ -203,5 +203,5 @@ def _convert_signals(section: Section, converted: Converted) -> None:
 def _above_zero(value: Any, where: str) -> float:
     result = number(value, where)
     if result <= 0:
-        raise ConfigError(f"{where} is {value}; allowed is a number > 0.")
+        raise ConfigError(f"{where} is {value}; expected a number > 0.")
     return result

@@ -59,7 +59,7 @@ def convert_signals(section: Section, notes: list[str]) -> Signals:
                 stream["use_terminal_states"] = True
         streams[name] = stream
     if not streams:
-        raise ConfigError(f"{where} has no signal; allowed are {', '.join(_KEYS)}.")
+        raise ConfigError(f"{where} has no signal; expected {', '.join(_KEYS)}.")
     return Signals(streams, demonstrations)
 
 
@@ -105,5 +105,5 @@ def _encoding_size(
 def _demo_path(entry: Mapping[str, Any], where: str) -> str:
     path = entry.get("demo_path")
     if not isinstance(path, str) or not path:
-        raise ConfigError(f"{where}.demo_path is {path!r}; allowed is a file or a folder.")
+        raise ConfigError(f"{where}.demo_path is {path!r}; expected a file or a folder.")
     return path

@@ -61,7 +61,7 @@ def _joined(one: Any, other: Any) -> Any:
 def _areas(value: Any, where: str) -> dict[str, Any]:
     count = number(value, where)
     if count < 1 or count != int(count):
-        raise ConfigError(f"{where} is {value!r}; allowed are integers >= 1.")
+        raise ConfigError(f"{where} is {value!r}; expected integers >= 1.")
     return {"num_areas": int(count)}
 
 
@@ -72,13 +72,13 @@ def _timeout(value: Any, where: str) -> dict[str, Any]:
 def _arguments(value: Any, where: str) -> dict[str, Any]:
     words = [] if value is None else value
     if not isinstance(words, list):
-        raise ConfigError(f"{where} is {value!r}; allowed is a list of arguments.")
+        raise ConfigError(f"{where} is {value!r}; expected a list of arguments.")
     return {"arguments": tuple(map(str, words))} if words else {}
 
 
 def _no_graphics(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, bool):
-        raise ConfigError(f"{where} is {value!r}; allowed are true and false.")
+        raise ConfigError(f"{where} is {value!r}; expected true or false.")
     return {"arguments": NO_GRAPHICS} if value else {}
 
 

@@ -73,7 +73,7 @@ def find_environment(text: str) -> EnvironmentId:
     kind, colon, name = text.partition(":")
     if not (kind and name) and (colon or not text):
         raise ConfigError(
-            f"There is no environment {text!r}. Allowed is an id such as Pendulum-v1, one of "
+            f"There is no environment {text!r}. Expected an id such as Pendulum-v1, one of "
             f"{', '.join(f'{kind}:ID' for kind in KINDS)}, or PACKAGE:ID."
         )
     kinds = [kind]
@@ -125,8 +125,8 @@ def _import_package(package: str, text: str) -> None:
         is_missing = getattr(error.__cause__, "name", None) == package  # so its code has not run
         reason = error.reason if is_missing else error.reason_and_place
         raise ConfigError(
-            f"{text}: {package} cannot be imported: {reason}. Allowed before the "
-            f"colon is a package that registers environments, or one of {', '.join(KINDS)}."
+            f"{text}: {package} cannot be imported: {reason}. Expected before "
+            f"the colon: a package that registers environments, or one of {', '.join(KINDS)}."
         ) from error
 
 

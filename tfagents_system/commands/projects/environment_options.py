@@ -143,7 +143,7 @@ def _parse_kwarg(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise ConfigError(
-            f"--env_kwargs is {text!r}; allowed is NAME=VALUE, such as render_mode=rgb_array."
+            f"--env_kwargs is {text!r}; expected NAME=VALUE, such as render_mode=rgb_array."
         )
     try:
         return name, ast.literal_eval(value)
@@ -186,7 +186,7 @@ def _is_module(name: str) -> bool:
 
 def _unreadable(text: str) -> ConfigError:
     return ConfigError(
-        f"--wrap is {text!r}; allowed is module:Class or module.Class, then a colon and arguments "
+        f"--wrap is {text!r}; expected module:Class or module.Class, then a colon and arguments "
         f"that are Python literals, such as {WRAP_EXAMPLE}. Other arguments can be written into "
         "the params file of sac new."
     )

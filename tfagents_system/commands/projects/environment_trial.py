@@ -146,7 +146,7 @@ def check_kwargs(environment: EnvironmentId, options: EnvironmentOptions) -> Non
     for name in options.kwargs:
         if name in allowed:
             continue
-        hint = did_you_mean(name, allowed) if allowed else " Allowed is none."
+        hint = did_you_mean(name, allowed) if allowed else " It takes none."
         if name == "max_episode_steps":
             hint = " The time limit is --horizon."
         raise ConfigError(f"--env_kwargs: {environment} has no argument {name!r}.{hint}")
@@ -182,12 +182,12 @@ def _class_of(call: WrapperCall, kind: str) -> type:
             found = getattr(importlib.import_module(call.module), call.name, None)
     except UserCodeError as error:
         raise ConfigError(
-            f"{what}: {call.module} cannot be imported: {error.reason}; allowed is {allowed}."
+            f"{what}: {call.module} cannot be imported: {error.reason}; expected {allowed}."
         ) from error
     if found is None:
         names = [key for key, value in vars(importlib.import_module(call.module)).items()
                  if isinstance(value, type) and issubclass(value, base)]  # fmt: skip
-        hint = did_you_mean(call.name, names) if names else f" Allowed is {allowed}."
+        hint = did_you_mean(call.name, names) if names else f" Expected {allowed}."
         raise ConfigError(f"{what}: {call.module} has no {call.name}.{hint}")
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigError(f"{what}: {call.module}.{call.name} is not {allowed}.")
@@ -200,7 +200,7 @@ def _wrapped(made: Any, call: WrapperCall, wrapper: Any) -> Any:
             return wrapper(made, *call.args, **call.kwargs)
     except UserCodeError as error:
         raise ConfigError(
-            f"--wrap {call}: {error.reason}; allowed is {call.name}{inspect.signature(wrapper)}, "
+            f"--wrap {call}: {error.reason}; expected {call.name}{inspect.signature(wrapper)}, "
             "without its first argument."
         ) from error
 
@@ -216,14 +216,14 @@ def _check_horizon(environment: EnvironmentId, options: EnvironmentOptions, made
         )
         raise ConfigError(
             f"--horizon is {options.horizon}, but {environment} ends after {limit} env steps; "
-            f"allowed is 1 to {limit}.{longer}"
+            f"expected 1 to {limit}.{longer}"
         )
 
 
 def _check_actions(environment: EnvironmentId, made: Any) -> None:
     if not _has_actions(made.action_space):
         raise ConfigError(
-            f"The actions of {environment.name} are {made.action_space}. Allowed is a Box: one "
+            f"The actions of {environment.name} are {made.action_space}. Expected a Box: one "
             "floating point vector with finite bounds, such as Box(-1, 1, (2,)); Discrete, "
             "MultiDiscrete or MultiBinary; or a Dict or Tuple of these. Convert them by --wrap, or "
             f"in the params file of: sac new NAME --from {environment}"

@@ -63,7 +63,7 @@ def project_paths(name: str, folder: pathlib.Path) -> list[pathlib.Path]:
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         raise ConfigError(
-            f"{name!r} cannot be the name of a project; allowed are letters, digits and _, "
+            f"{name!r} cannot be the name of a project; expected letters, digits and _, "
             "with a letter first."
         )
     ends = ("params.py", "config.json", "variables.sh")

@@ -38,7 +38,7 @@ def check_takes_actions(algorithm: str, environment: EnvironmentId) -> None:
         able = [repr(name) for name, row in ALGORITHMS.items() if row.has_all_actions]
         raise ConfigError(
             f"algorithm is {algorithm!r}, but an action of {environment.name} has choices, or "
-            f"several parts; allowed is {' or '.join(able)} then."
+            f"several parts; expected {' or '.join(able)}."
         )
 
 

@@ -68,7 +68,7 @@ def parse_ranges(texts: Sequence[str]) -> dict[str, Range]:
         except (ValueError, SyntaxError, TypeError, OverflowError):
             is_right = False
         if not is_right or (found.is_log and found.low <= 0):
-            raise ConfigError(f"--search is '{name}={text}'; allowed is {form}.")
+            raise ConfigError(f"--search is '{name}={text}'; expected {form}.")
         ranges[name] = found
     return ranges
 
@@ -84,7 +84,7 @@ def _pairs(texts: Sequence[str], flag: str, form: str) -> dict[str, str]:
     for text in texts:
         name, _, value = (part.strip() for part in text.partition("="))
         if not name or not value:
-            raise ConfigError(f"{flag} is {text!r}; allowed is {form}.")
+            raise ConfigError(f"{flag} is {text!r}; expected {form}.")
         if name in pairs:
             raise ConfigError(f"{flag} has {name} twice: {pairs[name]} and {value}. Give it once.")
         pairs[name] = value

@@ -98,7 +98,7 @@ class Callbacks:
         callbacks = call_hook(hook, program=program)
         if not isinstance(callbacks, (list, tuple)):
             raise ConfigError(
-                f"TrainParams.callbacks returned {callbacks!r}; allowed is a list of objects with "
+                f"TrainParams.callbacks returned {callbacks!r}; expected a list of objects with "
                 f"some of the methods {', '.join(METHODS)}."
             )
         for callback in callbacks:

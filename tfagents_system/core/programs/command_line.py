@@ -132,7 +132,7 @@ class _Parameter:
             pass
         kind = _KINDS[self.kind]
         allowed = self.rule.describe(kind) if self.rule else kind
-        raise ConfigError(f"{self.shown_name} is {text!r}; allowed is {allowed}.")
+        raise ConfigError(f"{self.shown_name} is {text!r}; expected {allowed}.")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -128,7 +128,7 @@ def _ramp_of(entry: Mapping[str, Any], where: str) -> Ramp:
     iterations = tuple(int(iteration) for iteration in entry["iters"])
     if any(later <= earlier for earlier, later in itertools.pairwise(iterations)):
         raise ConfigError(
-            f"{where}.iters is {list(iterations)}; allowed are strictly ascending iterations."
+            f"{where}.iters is {list(iterations)}; expected strictly ascending iterations."
         )
     low, high = entry["range"]
     cast = type(low)

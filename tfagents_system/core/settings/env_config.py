@@ -34,7 +34,7 @@ def load_env_config(path: pathlib.Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")  # allows the byte order mark that Windows adds
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path}: cannot read the JSON config ({error}). Allowed is a JSON file such as "
+            f"{path}: cannot read the JSON config ({error}). Expected a JSON file such as "
             "config/pendulum.json, which SAC_CONFIG names, or --config of sac eval and sac export."
         ) from error
     try:
@@ -61,7 +61,7 @@ def validate_env_config(config: Any, where: str) -> None:
         if error.validator == "required":
             raise ConfigError(f"{where}: {error.message} at {key}; see config/pendulum.json.")
         allowed = error.schema.get("description", error.message)
-        raise ConfigError(f"{where}: {key} is {_shown(error.instance)}; allowed is {allowed}.")
+        raise ConfigError(f"{where}: {key} is {_shown(error.instance)}; expected {allowed}.")
     Curriculum.from_config(config.get("curriculum", {}), where)
 
 

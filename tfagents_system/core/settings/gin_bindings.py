@@ -46,7 +46,7 @@ def parse_binding(text: str, where: str) -> Binding:
     except Exception as error:  # of many types, from Python's tokenizer and from gin
         reason = str(error)
         if "malformed node" in reason:  # it shows the address of an expression's node
-            reason = "the value is no literal of Python; texts are in quotes, as 'td3' is"
+            reason = "the value is not a Python literal; texts are in quotes, as 'td3' is"
         raise ConfigError(f"{where}: {text!r} is not a gin binding: {reason}") from error
     if [type(statement) for statement in statements] != [config_parser.BindingStatement]:
         raise ConfigError(
@@ -81,7 +81,7 @@ def parse_assignment(text: str, where: str) -> Binding:
     name, equals, value = (part.strip() for part in text.partition("="))
     name = name.removeprefix("TrainParams.")
     if not (re.fullmatch(r"\w+", name) and equals and value):
-        raise ConfigError(f"{where} is {text!r}; allowed is NAME=VALUE, without spaces around =.")
+        raise ConfigError(f"{where} is {text!r}; expected NAME=VALUE, without spaces around =.")
     for literal in (value, f"({value})"):  # gin needs parentheses: 256,256
         try:
             return parse_binding(f"TrainParams.{name} = {literal}", where)

@@ -46,7 +46,7 @@ def check_hooks(params: Any, has_own_agent: bool, where: str) -> None:
         hook = getattr(params, name)
         if not callable(hook):
             raise ConfigError(
-                f"{where}: TrainParams.{name} is {hook!r}; allowed is a method, def {name}(self, "
+                f"{where}: TrainParams.{name} is {hook!r}; expected a method, def {name}(self, "
                 "...)."
             )
         try:

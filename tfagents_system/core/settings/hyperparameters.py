@@ -44,7 +44,7 @@ class Hyperparameter:
             is_allowed, reason = False, f" ({error})"
         if not is_allowed:
             shown = f"{where}: {name} is {_shown(value)}{reason}"
-            raise ConfigError(f"{shown}; allowed is {self.allowed}.")
+            raise ConfigError(f"{shown}; expected {self.allowed}.")
 
 
 def hyperparameters(*classes: type) -> dict[str, Hyperparameter]:

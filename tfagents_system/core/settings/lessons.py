@@ -118,7 +118,7 @@ def lessons_of(entry: Any, where: str, name: str, call: DrawCustom) -> tuple[Les
     """
     if not isinstance(entry, list) or not entry:
         raise ConfigError(
-            f"{where} is {json.dumps(entry)}; allowed is a list of objects with value and until."
+            f"{where} is {json.dumps(entry)}; expected a list of objects with value and until."
         )
     lessons = []
     for index, part in enumerate(entry):
@@ -130,7 +130,7 @@ def lessons_of(entry: Any, where: str, name: str, call: DrawCustom) -> tuple[Les
         if not is_last and "until" not in part:
             raise ConfigError(f"{place} lacks the key 'until'; only the last lesson has none.")
         if not isinstance(title := part.get("name", ""), str):
-            raise ConfigError(f"{place}.name is {json.dumps(title)}; allowed is a string.")
+            raise ConfigError(f"{place}.name is {json.dumps(title)}; expected a string.")
         value = sampler_of(part["value"], f"{place}.value", name, call)
         until = None if is_last else _criterion_of(part["until"], f"{place}.until")
         lessons.append(Lesson(value, until, title))
@@ -148,7 +148,7 @@ def _check_order(lessons: Sequence[Lesson], where: str) -> None:
         if index and end.threshold <= begun and not end.min_lesson_length:
             raise ConfigError(
                 f"{where}.{index}.until.threshold is {end.threshold}, but the lesson begins with "
-                f"a progress above {begun}, so it would be skipped; allowed are ascending "
+                f"a progress above {begun}, so it would be skipped; expected ascending "
                 "thresholds of progress, or a min_lesson_length."
             )
         begun = max(begun, end.threshold)
@@ -163,19 +163,17 @@ def _criterion_of(entry: Any, where: str) -> Criterion:
     number_of(threshold, f"{where}.threshold")
     if measure == PROGRESS and not 0 <= threshold < 1:
         raise ConfigError(
-            f"{where}.threshold is {threshold}; allowed is a number in [0, 1), the share of the "
+            f"{where}.threshold is {threshold}; expected a number in [0, 1), the share of the "
             "train steps that must be exceeded."
         )
     length = entry.get("min_lesson_length", 0)
     is_count = isinstance(length, int) and not isinstance(length, bool)
     if not is_count or not 0 <= length <= MOST_EPISODES:
         allowed = f"an integer from 0 to {MOST_EPISODES}: episodes of all workers"
-        raise ConfigError(
-            f"{where}.min_lesson_length is {json.dumps(length)}; allowed is {allowed}."
-        )
+        raise ConfigError(f"{where}.min_lesson_length is {json.dumps(length)}; expected {allowed}.")
     is_smoothed = entry.get("signal_smoothing", True)
     if not isinstance(is_smoothed, bool):
         raise ConfigError(
-            f"{where}.signal_smoothing is {json.dumps(is_smoothed)}; allowed is true or false."
+            f"{where}.signal_smoothing is {json.dumps(is_smoothed)}; expected true or false."
         )
     return Criterion(measure, threshold, length, is_smoothed)

@@ -76,7 +76,7 @@ def split_minibatch(batch_size: int, shares: Mapping[str, float]) -> dict[str, i
     if abs(sum(shares.values()) - 1) > ROUNDING:
         raise ConfigError(
             f"The sources' shares of a minibatch are {dict(shares)}, which sum to "
-            f"{sum(shares.values()):g}; allowed are shares that sum to 1."
+            f"{sum(shares.values()):g}; expected shares that sum to 1."
         )
     exact = {name: batch_size * share for name, share in shares.items()}
     counts = {name: int(samples + ROUNDING) for name, samples in exact.items()}
@@ -86,8 +86,8 @@ def split_minibatch(batch_size: int, shares: Mapping[str, float]) -> dict[str, i
     for name, share in shares.items():
         if counts[name] < 1:
             raise ConfigError(
-                f"The share of {name} in a minibatch is {share:g}, which is no sample of "
-                f"{batch_size}. Raise the share or train_batch_size."
+                f"The share of {name} in a minibatch is {share:g}, which is less than one sample "
+                f"of {batch_size}. Raise the share or train_batch_size."
             )
     return counts
 
@@ -105,13 +105,13 @@ def check_minibatches(settings: "TrainingSettings", where: str) -> None:
         raise ConfigError(f"{where}: {error}") from error
     if settings.keep_interventions and trains_offline(settings):
         raise ConfigError(
-            f"{where}: keep_interventions is True and demonstration_share is 1; allowed is False "
-            "then: offline, nobody acts, so nobody can take over."
+            f"{where}: keep_interventions is True and demonstration_share is 1; expected "
+            "keep_interventions = False: offline, nobody acts, so nobody can take over."
         )
     if settings.keep_interventions and not settings.demonstration_share:
         raise ConfigError(
             f"{where}: keep_interventions is True and demonstration_share is 0, so that none would "
-            "be drawn; allowed is a share above 0 then, such as 0.5."
+            "be drawn; expected a demonstration_share above 0, such as 0.5."
         )
     if settings.n_step_returns == 1:
         return

@@ -134,13 +134,13 @@ def check_reward_signals(settings: Params, where: str) -> None:
         )
     if GAIL in (settings.reward_signals or ()) and trains_offline(settings):
         raise ConfigError(
-            f"{where}: reward_signals has {GAIL}, and demonstration_share is 1; allowed is less "
-            f"than 1 then: {GAIL} tells the agent's own env steps from the demonstrations, and "
+            f"{where}: reward_signals has {GAIL}, and demonstration_share is 1; expected a "
+            f"share below 1: {GAIL} tells the agent's own env steps from the demonstrations, and "
             "offline there are none. sac clone imitates without them."
         )
     if settings.reward_signals and settings.n_step_returns > 1:
         raise ConfigError(
             f"{where}: n_step_returns is {settings.n_step_returns}, and reward_signals has "
-            f"{', '.join(settings.reward_signals)}; allowed is n_step_returns = 1 then: signals "
+            f"{', '.join(settings.reward_signals)}; expected n_step_returns = 1: signals "
             "judge single env steps, and each stream has its own discount."
         )

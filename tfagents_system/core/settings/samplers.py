@@ -93,7 +93,7 @@ class Custom:
         value = value.item() if isinstance(value, (np.number, np.ndarray)) else value
         if not is_value(value):
             raise ConfigError(
-                f"TrainParams.sample_parameter returned {value!r} for {self.name}; allowed is "
+                f"TrainParams.sample_parameter returned {value!r} for {self.name}; expected "
                 f"{ALLOWED}."
             )
         return value
@@ -139,7 +139,7 @@ def sampler_of(entry: Any, where: str, name: str, call: DrawCustom) -> Sampler:
         _check_order(numbers["low"], numbers["high"], where)
         return Uniform(**numbers)
     if numbers["std"] < 0:
-        raise ConfigError(f"{where}.std is {numbers['std']}; allowed is a number >= 0.")
+        raise ConfigError(f"{where}.std is {numbers['std']}; expected a number >= 0.")
     return Gaussian(**numbers)
 
 
@@ -151,7 +151,7 @@ def is_value(value: Any) -> bool:
 def number_of(value: Any, where: str, allowed: str = ALLOWED) -> Any:
     """Returns `value` if it is a number; raises ConfigError otherwise."""
     if not is_value(value):
-        raise ConfigError(f"{where} is {json.dumps(value)}; allowed is {allowed}.")
+        raise ConfigError(f"{where} is {json.dumps(value)}; expected {allowed}.")
     return value
 
 
@@ -161,7 +161,7 @@ def check_keys(
     """Raises ConfigError unless `entry` is an object with these keys; None: any others, too."""
     if not isinstance(entry, Mapping):
         keys = ", ".join(required)
-        raise ConfigError(f"{where} is {json.dumps(entry)}; allowed is an object with {keys}.")
+        raise ConfigError(f"{where} is {json.dumps(entry)}; expected an object with {keys}.")
     known = {*required, *(entry if optional is None else optional)}
     if unknown := [key for key in entry if key not in known]:
         raise ConfigError(f"{where} has the key {unknown[0]!r}.{did_you_mean(unknown[0], known)}")
@@ -173,7 +173,7 @@ def _intervals(value: Any, where: str) -> tuple[tuple[float, float], ...]:
     is_list = isinstance(value, list) and value
     if not is_list or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
         allowed = "a list of pairs [low, high]"
-        raise ConfigError(f"{where} is {json.dumps(value)}; allowed is {allowed}.")
+        raise ConfigError(f"{where} is {json.dumps(value)}; expected {allowed}.")
     for index, pair in enumerate(value):
         for bound in pair:
             number_of(bound, f"{where}.{index}")
@@ -183,4 +183,4 @@ def _intervals(value: Any, where: str) -> tuple[tuple[float, float], ...]:
 
 def _check_order(low: float, high: float, where: str) -> None:
     if low > high:
-        raise ConfigError(f"{where} has low {low} above high {high}; allowed is low <= high.")
+        raise ConfigError(f"{where} has low {low} above high {high}; expected low <= high.")

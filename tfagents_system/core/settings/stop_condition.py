@@ -54,7 +54,8 @@ def _parse(text: str) -> StopCondition:
     found = re.fullmatch(r"([^\s<>=]+) ?(>=|<=|>|<) ?(\S+(?: [a-z%]+)??)(?: for (.*))?", text)
     if not found:
         raise ValueError(
-            f"{text!r} is no comparison; write a quantity, one of {' '.join(RELATIONS)}, a number"
+            f"{text!r} is not a comparison; write a quantity, one of {' '.join(RELATIONS)}, "
+            "a number"
         )
     quantity, relation, bound, length = found.groups()
     if quantity == TIME:
@@ -67,7 +68,7 @@ def _parse(text: str) -> StopCondition:
 def _seconds(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text)
     if not found or found[2] not in UNITS:
-        raise ValueError(f"{text!r} is no time; write a number and one of {', '.join(UNITS)}")
+        raise ValueError(f"{text!r} is not a time; write a number and one of {', '.join(UNITS)}")
     return float(found[1]) * UNITS[found[2]]
 
 
@@ -78,7 +79,7 @@ def _number(quantity: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     if quantity == SUCCESS and not 0 <= number <= 1:
         raise ValueError(f"a success rate is from 0 to 1, not {text}; write 0.95 or 95%")
     return number

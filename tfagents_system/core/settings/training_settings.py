@@ -241,11 +241,11 @@ def check_training_settings(settings: TrainingSettings, horizon: int, where: str
         value = getattr(settings, setting)
         if value and not settings.recurrent:
             raise ConfigError(
-                f"{where}: {setting} is {value} and recurrent is False; allowed is {unused} then."
+                f"{where}: {setting} is {value} and recurrent is False; expected {unused}."
             )
     if settings.burn_in_len >= length:
         raise ConfigError(
-            f"{where}: burn_in_len is {settings.burn_in_len}; allowed is less than {name} "
+            f"{where}: burn_in_len is {settings.burn_in_len}; expected less than {name} "
             f"({length}), because the burn-in enters no loss."
         )
     check_minibatches(settings, where)
@@ -259,8 +259,8 @@ def _check_her_copies(settings: TrainingSettings, where: str) -> None:
     for name, allowed in alone.items():
         if settings.her_copies and (value := getattr(settings, name)) != allowed:
             raise ConfigError(
-                f"{where}: her_copies is {settings.her_copies} and {name} is {value}; allowed is "
-                f"{allowed} then, because each copy is a single env step with a reward of its own."
+                f"{where}: her_copies is {settings.her_copies} and {name} is {value}; expected "
+                f"{allowed}, because each copy is a single env step with a reward of its own."
             )
 
 

@@ -150,8 +150,8 @@ def _check_lock_step(num_workers: int | None, placement: str, eval_workers: int)
         ("SAC_PLACEMENT", placement, placement == "local", f"{AUTO} or local"),
     ):
         if not is_allowed:
-            raise ConfigError(f"{variable} is {value} and SAC_DETERMINISTIC is 1; allowed is "
-                              f"{allowed} then, {why}.")  # fmt: skip
+            raise ConfigError(f"{variable} is {value} and SAC_DETERMINISTIC is 1; expected "
+                              f"{allowed}, {why}.")  # fmt: skip
 
 
 def _hint(name: str) -> str:
@@ -160,7 +160,7 @@ def _hint(name: str) -> str:
     nearest = nearest_name(name.removeprefix("SAC_").upper(), own)
     meant = f"Did you mean SAC_{nearest}?" if nearest else f"Allowed: {', '.join(VARIABLES)}."
     return (
-        f" {meant} Hyperparameters are no variables: set them in the params file, by --set of sac "
+        f" {meant} Hyperparameters are not variables: set them in the params file, by --set of sac "
         f"train, or in {GIN_BINDINGS}."
     )
 
@@ -176,7 +176,7 @@ def _name(environ: Mapping[str, str], variable: str) -> str:
     value = _required(environ, variable)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", value):  # file names end at 255
         raise ConfigError(
-            f"{variable} is {value!r}; allowed are letters, digits, '.', '_' and '-', "
+            f"{variable} is {value!r}; expected letters, digits, '.', '_' and '-', "
             "beginning with a letter or digit, 200 at most."
         )
     return value
@@ -188,7 +188,7 @@ def _integer(environ: Mapping[str, str], variable: str, low: int, high: int) -> 
         return None
     if not re.fullmatch(r"[0-9]{1,10}", value) or not low <= int(value) <= high:
         raise ConfigError(
-            f"{variable} is {value!r}; allowed is {AUTO} or an integer from {low} to {high}."
+            f"{variable} is {value!r}; expected {AUTO} or an integer from {low} to {high}."
         )
     return int(value)
 
@@ -198,7 +198,7 @@ def _switch(environ: Mapping[str, str], variable: str) -> bool | None:
     if value in ("", AUTO):
         return None
     if value not in ("0", "1"):
-        raise ConfigError(f"{variable} is {value!r}; allowed is {AUTO}, 0 or 1.")
+        raise ConfigError(f"{variable} is {value!r}; expected {AUTO}, 0 or 1.")
     return value == "1"
 
 
@@ -219,6 +219,6 @@ def _ray_address(environ: Mapping[str, str], variable: str) -> str | None:
         return None
     if not re.fullmatch(r"(ray://)?[^\s/:]+:[0-9]{1,5}", value):
         raise ConfigError(
-            f"{variable} is {value!r}; allowed is {AUTO}, host:port or ray://host:port."
+            f"{variable} is {value!r}; expected {AUTO}, host:port or ray://host:port."
         )
     return value

@@ -142,7 +142,7 @@ class UnityAgents:
             for statistic in statistics(output.output.channels):
                 self.statistics[statistic.name] = statistic.value
         except ValueError as error:
-            raise UnityError(f"Unity sent what is no message: {error}") from error
+            raise UnityError(f"Unity sent something that is not a message: {error}") from error
         return output
 
     def _remember(self, output: Any) -> None:
@@ -178,7 +178,7 @@ def chosen_behavior(wanted: str | None, names: Sequence[str]) -> str:
         if len(names) == 1:
             return names[0]
         raise ConfigError(
-            f"The Unity build has the behaviors {listed}; allowed is one, or choose one by name."
+            f"The Unity build has the behaviors {listed}; expected one, or choose one by name."
         )
     for name in names:
         if _is_named(wanted, name):

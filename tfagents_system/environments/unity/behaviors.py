@@ -85,7 +85,7 @@ class Behavior:
         if not num_continuous and not branches:
             shown = f", only branches of the sizes {list(sizes)}" if sizes else ""
             raise ConfigError(
-                f"The behavior {name} has no actions to choose{shown}; allowed are one or more."
+                f"The behavior {name} has no actions to choose{shown}; expected one or more."
             )
         return cls(name, num_continuous, branches, sensors, fixed)
 

@@ -218,7 +218,7 @@ def _check_arguments(arguments: Any) -> None:
     if not is_sequence or not all(isinstance(each, str) for each in arguments):
         example = tuple(arguments.split()) if isinstance(arguments, str) else ("-nographics",)
         raise ConfigError(
-            f"arguments, of unity_adapter.load, is {arguments!r}; allowed is a list of texts, such "
+            f"arguments, of unity_adapter.load, is {arguments!r}; expected a list of texts, such "
             f"as {example!r}."
         )
 
@@ -231,8 +231,8 @@ def _executable(build: str) -> str:
     if not path.is_file():
         candidates = sorted(path.parent.glob(f"{path.name}*.x86_64"))
         hint = f" Did you mean {candidates[0]}?" if candidates else ""
-        what = "a folder" if path.is_dir() else "no file"
-        raise ConfigError(f"The Unity build {build} is {what}; allowed is an executable.{hint}")
+        what = "a folder" if path.is_dir() else "not a file"
+        raise ConfigError(f"The Unity build {build} is {what}; expected an executable.{hint}")
     if not os.access(path, os.X_OK):
         raise ConfigError(f"The Unity build {build} cannot be executed: chmod +x {path}")
     return str(path)
@@ -252,7 +252,7 @@ def _check_version(name: str, hello: Any) -> None:
     if version.split(".")[0] != ours.split(".")[0]:
         raise ConfigError(
             f"{name} speaks version {version or 'none'} of ML-Agents' protocol, of the package "
-            f"{hello.package_version or 'unknown'}; allowed are versions 1.x, of "
+            f"{hello.package_version or 'unknown'}; expected versions 1.x, of "
             "com.unity.ml-agents 1.0 and later. Build the scene with a later package."
         )
 

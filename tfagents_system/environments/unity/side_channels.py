@@ -81,20 +81,20 @@ def parameter_messages(parameters: Any) -> bytes:
     """
     if not isinstance(parameters, Mapping):
         raise ConfigError(
-            f'parameters is {parameters!r}; allowed is a dict, such as {{"gravity": 5}}.'
+            f'parameters is {parameters!r}; expected a dict, such as {{"gravity": 5}}.'
         )
     found = []
     for name, value in parameters.items():
         if not isinstance(name, str) or not name.isascii():
             raise ConfigError(
                 f"The environment parameter {name!r}, of unity_adapter.load or the curriculum, "
-                "cannot be sent; allowed are names of ASCII characters. Rename it in the scene too."
+                "cannot be sent; expected names of ASCII characters. Rename it in the scene too."
             )
         is_number = isinstance(value, numbers.Real)
         if not is_number or not -_MAX_FLOAT <= value <= _MAX_FLOAT:  # also NaN
             raise ConfigError(
                 f"The environment parameter {name!r}, of unity_adapter.load or the curriculum, is "
-                f"{value!r}; allowed is a number, which Unity holds as float32."
+                f"{value!r}; expected a number, which Unity holds as float32."
             )
         contents = _text(name) + struct.pack("<if", _FLOAT, float(value))
         found.append(_message(_PARAMETERS, contents))

@@ -187,7 +187,7 @@ def _check_literal(member: _Member, where: str) -> None:
         return
     if member.name in HOOKS:
         raise ConfigError(
-            f"{where}: TrainParams.{member.name} is {value!r}; allowed is a method, "
+            f"{where}: TrainParams.{member.name} is {value!r}; expected a method, "
             f"def {member.name}(self, ...)."
         )
     check_hyperparameter(PUBLISHED, member.name, value, where)

@@ -36,7 +36,7 @@ def without_collection(settings: Settings) -> Settings:
         return settings
     if settings.deterministic:
         raise ConfigError(
-            f"SAC_DETERMINISTIC is 1 and {SHARE} is 1; allowed is auto or 0 then: an offline run "
+            f"SAC_DETERMINISTIC is 1 and {SHARE} is 1; expected auto or 0: an offline run "
             "has no worker with which the learner could take turns. Its minibatches depend on the "
             "seed alone."
         )

@@ -57,11 +57,11 @@ def _check_is_variables_file(path: pathlib.Path) -> None:
     if path.is_dir():
         if is_experiment(path):
             raise ConfigError(
-                f"{path} is an experiment, no variables file. The command that started it resumes "
-                "it."
+                f"{path} is an experiment, not a variables file. The command that started it "
+                "resumes it."
             )
         raise ConfigError(
-            f"{path} is a folder, no variables file.{_named('In it', path.glob(_USUAL))}"
+            f"{path} is a folder, not a variables file.{_named('In it', path.glob(_USUAL))}"
         )
     if not path.is_file():
         if re.search(r"\w-v\d+$|^\w+:", str(path)):
@@ -70,7 +70,7 @@ def _check_is_variables_file(path: pathlib.Path) -> None:
         raise ConfigError(f"no such variables file: {path}.{_named('In its folder', names)}")
     if path.suffix in _OTHER_KINDS:
         raise ConfigError(
-            f"{path} is no variables file, a shell script that sets SAC_* variables."
+            f"{path} is not a variables file, a shell script that sets SAC_* variables."
             f"{_named('Beside it', path.parent.glob(_USUAL))}"
         )
 
