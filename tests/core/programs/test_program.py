@@ -193,3 +193,26 @@ def test_what_user_code_has_started_ends_with_the_program(tmp_path, mark):
     began = time.monotonic()
     assert run(tmp_path, main, mark is not None, mark=mark)[0] == 0
     assert time.monotonic() - began < 40
+
+
+def test_the_log_of_a_program_of_a_run_has_a_limit(tmp_path):
+    script, log = tmp_path / "my_program.py", tmp_path / "worker_0.log"
+    script.write_text(
+        PREAMBLE + "import time\n"
+        "from tfagents_system.core.state import log_limit\n"
+        "log_limit.MAX_BYTES, log_limit.PERIOD_SECS = 1000, 0.01\n"
+        "def main(*, stop):\n"
+        "    print('a' * 1001, flush=True)\n"
+        "    while os.fstat(1).st_size > 1000: time.sleep(0.01)\n"
+        "    os.system('echo of a child')\n"
+        "    return 0\n"
+        "run_program(main, [__file__])\n"
+    )
+    environ = {"PYTHONPATH": str(ROOT), "SERVICE_EXIT_CODE_FILE": str(tmp_path / "exit_code")}
+    with log.open("ab") as output:
+        subprocess.run([sys.executable, script], env=environ, stdout=output, timeout=60, check=True)
+    assert log.with_name("worker_0.log.1").read_text() == "a" * 1001 + "\n"
+    assert sorted(log.read_text().splitlines()) == [
+        "This log was longer than 1.0 kB; what it had is in worker_0.log.1.",
+        "of a child",
+    ]

@@ -30,6 +30,7 @@ from tfagents_system.core.settings.variables import env_timeout_secs
 from tfagents_system.core.state.disk import SpaceGuard, keep_printing_on_full_disk
 from tfagents_system.core.state.failure_reports import report_failure
 from tfagents_system.core.state.files import overwrite
+from tfagents_system.core.state.log_limit import limit_log
 from tfagents_system.core.state.paths import ExperimentPaths
 
 EXIT_CODES = (
@@ -117,6 +118,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
     exit_code_file = os.environ.get(EXIT_CODE_FILE_VARIABLE)
     if exit_code_file:
         keep_printing_on_full_disk()  # its output is a log
+        limit_log()
         _report(exit_code_file, "")  # if it stays empty, a signal has killed the program
         GUEST.mark = functools.partial(_mark_visit, exit_code_file)
     else:
