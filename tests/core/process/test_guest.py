@@ -1,5 +1,6 @@
 """Harm that user code does to its process, tried in a process of its own."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -45,16 +46,51 @@ CHANGES = {
     ),
     "sys.excepthook = print": ("sys.excepthook", "sys.excepthook"),
     "sys.setswitchinterval(5)": ("sys.getswitchinterval()", "the thread switch interval"),
+    "gc.disable()": ("gc.isenabled()", "the garbage collector"),
     "os.chdir('/')": ("os.getcwd()", "the working directory"),
     "os.umask(0o077)": ("umask()", "the umask"),
     "np.seterr(all='raise')": ("np.geterr()", "NumPy's handling of floating-point errors"),
+    "tf.config.threading.set_inter_op_parallelism_threads(1)": (
+        "tf.config.threading.get_inter_op_parallelism_threads()",
+        "TensorFlow's numbers of threads",
+    ),
+    "tf.config.experimental.enable_op_determinism()": (
+        "bool(tf.random.normal([]).numpy())",  # refused without a seed
+        "TensorFlow's determinism",
+    ),
+    "tf.compat.v1.disable_v2_behavior()": (
+        "tf.compat.v1.executing_eagerly_outside_functions()",
+        "whether TensorFlow behaves as version 2",
+    ),
+    "tf.config.run_functions_eagerly(True)": (
+        "tf.config.functions_run_eagerly()",
+        "whether TensorFlow compiles functions",
+    ),
+    "tf.keras.backend.set_floatx('float64')": (
+        "tf.keras.layers.Dense(1).dtype",
+        "Keras's floating point type",
+    ),
+    "tf.keras.mixed_precision.set_global_policy('mixed_float16')": (
+        "tf.keras.layers.Dense(1).compute_dtype",
+        "Keras's precision policy",
+    ),
+    "tf.keras.backend.set_image_data_format('channels_first')": (
+        "tf.keras.layers.Conv2D(1, 1).data_format",
+        "Keras's format of images",
+    ),
     "sys.setrecursionlimit(150)": ("sys.getrecursionlimit()", "the recursion limit"),
     "socket.setdefaulttimeout(0.1)": ("socket.getdefaulttimeout()", "the time-out of sockets"),
     "sys.argv.clear()": ("sys.argv", "sys.argv"),
     "sys.stdout = io.StringIO()": ("type(sys.stdout)", "sys.stdout"),
 }
+IMPORT_TENSORFLOW = """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf
+tf.get_logger().setLevel("ERROR")
+"""
 SCRIPT = """
-import ctypes, faulthandler, io, os, pathlib, signal, socket, sys, warnings
+import ctypes, faulthandler, gc, io, os, pathlib, signal, socket, sys, warnings
 import numpy as np
 from tfagents_system.core.process.guest import GUEST
 
@@ -91,12 +127,16 @@ print("as it was")
 
 CASES = [(change, often) for change in CHANGES for often in (False, True)]
 CASES.remove(("sys.stdout = io.StringIO()", True))  # progress bars of ours replace it, too
+# Our programs set it after their start, and nothing can change it once there are env steps.
+CASES.remove(("tf.config.threading.set_inter_op_parallelism_threads(1)", True))
 
 
 @pytest.mark.parametrize(("change", "often"), CASES)
 def test_what_user_code_changes_is_put_back_and_said_once(change, often):
     seen, name = CHANGES[change]
     script = SCRIPT.format(seen=seen, change=change, often=often)
+    if "tf." in change:
+        script = IMPORT_TENSORFLOW + script
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
@@ -104,6 +144,44 @@ def test_what_user_code_changes_is_put_back_and_said_once(change, often):
     what = "Arm.step" if often else "TrainParams.env_ctor"
     assert done.stderr.count(f"Note: {what} changed {name}, which was put back") == 1
     assert len(done.stderr.splitlines()) == 1
+
+
+def run_with_tensorflow(script, **environ):
+    """Runs a script with GUEST and TensorFlow as tf; returns the output and the errors."""
+    script = f"{IMPORT_TENSORFLOW}\nfrom tfagents_system.core.process.guest import GUEST\n{script}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=os.environ | environ,
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return done.stdout, done.stderr
+
+
+def test_what_cannot_be_put_back_is_said():
+    _, errors = run_with_tensorflow("""
+GUEST.remember()
+with GUEST.visit("TrainParams.env_ctor"):
+    tf.compat.v1.disable_v2_behavior()
+    tf.compat.v1.placeholder("float32")
+""")
+    assert errors == (
+        "Note: TrainParams.env_ctor changed whether TensorFlow behaves as version 2, which could "
+        "not be put back.\n"
+    )
+
+
+def test_keras_computes_as_our_networks_need_whatever_its_file_says(tmp_path):
+    file = '{"floatx": "float64", "image_data_format": "channels_first"}'
+    (tmp_path / "keras.json").write_text(file)
+    output, errors = run_with_tensorflow(
+        """
+print(tf.keras.backend.floatx(), tf.keras.backend.image_data_format())
+GUEST.remember()
+print(tf.keras.backend.floatx(), tf.keras.backend.image_data_format())
+""",
+        KERAS_HOME=str(tmp_path),
+    )
+    assert output == "float64 channels_first\nfloat32 channels_last\n"
+    assert errors.count("Note: an import, or a file such as ~/.keras/keras.json, changed") == 2
 
 
 def test_user_code_finds_its_own_working_directory_again(tmp_path, monkeypatch):

@@ -130,7 +130,9 @@ class Guest:
     def remember(self) -> None:
         """Records the current state of the process as ours, when a program or command begins."""
         sys.path[:] = map(os.path.abspath, sys.path)  # "" is the working directory
-        self._ours = {each.name: each.read() for each in STATE_ITEMS if each.is_steady}
+        required = {each.name: each.required for each in STATE_ITEMS if each.required is not None}
+        self._put_back("an import, or a file such as ~/.keras/keras.json,", required)
+        self._ours = {each.name: each.read() for each in STATE_ITEMS if each.is_steady} | required
 
     @contextlib.contextmanager
     def watching(self, timeout_secs: float) -> Iterator[None]:
@@ -205,7 +207,7 @@ class Guest:
             self._put_back(what, {n: v for n, v in self._ours.items() if n not in is_lent})
 
     def _put_back(self, what: str, ours: dict[str, Any]) -> None:
-        changed: list[StateItem] = []
+        changed: list[tuple[StateItem, str]] = []
         for each in STATE_ITEMS:
             if each.name not in ours:
                 continue
@@ -218,12 +220,13 @@ class Guest:
             if each.is_lent:
                 self._theirs[each.name] = now
                 self._lent[each.name] = ours[each.name]
-            changed.append(each)
-        for each in changed:
+            is_back = each.read() == ours[each.name]
+            changed.append((each, "was put back" if is_back else "could not be put back"))
+        for each, how in changed:
             if each.name not in self._told:
                 self._told.add(each.name)
                 kept = " for our programs; user code keeps its own" if each.is_lent else ""
-                print(f"Note: {what} changed {each.name}, which was put back{kept}.",
+                print(f"Note: {what} changed {each.name}, which {how}{kept}.",
                       file=sys.stderr, flush=True)  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import ctypes
 import dataclasses
 import faulthandler
 import functools
+import gc
 import locale
 import os
 import pathlib
@@ -16,9 +17,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from tfagents_system.core.process import library_state
+
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE")
 _ACTION_BYTES = 256  # more than any system's struct sigaction
-_NUMPYS_OWN = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 _STATUS = pathlib.Path("/proc/self/status")
 
 
@@ -30,6 +32,7 @@ class StateItem(NamedTuple):
     write: Callable[[Any], object]
     is_lent: bool = False  # user code keeps its own value between visits
     is_steady: bool = True  # our programs never change it themselves
+    required: Any = None  # the value that our programs need; None: that at their start
 
 
 def _all() -> Iterator[StateItem]:
@@ -45,12 +48,11 @@ def _all() -> Iterator[StateItem]:
     yield StateItem("the file that signals wake up", _wakeup_file, _set_wakeup_file)
     yield StateItem("the fault handler", faulthandler.is_enabled, _set_fault_handler)
     yield StateItem("the warnings that are errors", _strict_filters, _set_strict_filters)
-    yield StateItem(
-        "the seed of TensorFlow", _tensorflow_seed, _set_tensorflow_seed, is_steady=False
-    )
+    yield from _of_libraries()
     yield _attribute(sys, "excepthook")
     yield _attribute(threading, "excepthook")
     yield StateItem("the thread switch interval", sys.getswitchinterval, sys.setswitchinterval)
+    yield StateItem("the garbage collector", gc.isenabled, _set_garbage_collector)
     if hasattr(os, "sched_getaffinity"):
         yield StateItem(
             "the CPUs that it may use",
@@ -60,7 +62,10 @@ def _all() -> Iterator[StateItem]:
     yield StateItem("the working directory", _working_directory, os.chdir, is_lent=True)
     yield StateItem("the umask", _umask, os.umask, is_lent=True)
     yield StateItem(
-        "NumPy's handling of floating-point errors", _float_errors, _set_float_errors, True
+        "NumPy's handling of floating-point errors",
+        library_state.float_errors,
+        library_state.set_float_errors,
+        is_lent=True,
     )
     yield StateItem("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit, True)
     yield StateItem("the locale", _locale, _set_locale, is_lent=True)
@@ -70,6 +75,57 @@ def _all() -> Iterator[StateItem]:
     yield StateItem("sys.argv", lambda: list(sys.argv), _set_arguments, is_lent=True)
     for stream in ("stdin", "stdout", "stderr"):
         yield _attribute(sys, stream, is_lent=True, is_steady=False)  # progress bars change them
+
+
+def _of_libraries() -> Iterator[StateItem]:
+    yield StateItem(
+        "the seed of TensorFlow",
+        library_state.tensorflow_seed,
+        library_state.set_tensorflow_seed,
+        is_steady=False,
+    )
+    yield StateItem(
+        "TensorFlow's numbers of threads",
+        library_state.tensorflow_threads,
+        library_state.set_tensorflow_threads,
+        is_steady=False,
+    )
+    yield StateItem(
+        "TensorFlow's determinism",
+        library_state.is_deterministic,
+        library_state.set_deterministic,
+        required=False,
+    )
+    yield StateItem(
+        "whether TensorFlow behaves as version 2",
+        library_state.has_tensorflow_2,
+        library_state.set_tensorflow_2,
+        required=True,
+    )
+    yield StateItem(
+        "whether TensorFlow compiles functions",
+        library_state.compiles_functions,
+        library_state.set_compiles_functions,
+        required=True,
+    )
+    yield StateItem(
+        "Keras's floating point type",
+        library_state.keras_floats,
+        library_state.set_keras_floats,
+        required="float32",
+    )
+    yield StateItem(
+        "Keras's precision policy",
+        library_state.keras_policy,
+        library_state.set_keras_policy,
+        required="float32",
+    )
+    yield StateItem(
+        "Keras's format of images",
+        library_state.keras_images,
+        library_state.set_keras_images,
+        required="channels_last",
+    )
 
 
 def _attribute(owner: Any, name: str, **kind: bool) -> StateItem:
@@ -142,6 +198,10 @@ def _set_fault_handler(is_enabled: bool) -> None:
         faulthandler.disable()
 
 
+def _set_garbage_collector(is_enabled: bool) -> None:
+    (gc.enable if is_enabled else gc.disable)()
+
+
 def _strict_filters() -> list[Any]:
     return [each for each in warnings.filters if each[0] == "error"]
 
@@ -170,26 +230,6 @@ def _umask() -> int:
     umask = os.umask(0o077)  # can only be read by setting it; 077 protects files made meanwhile
     os.umask(umask)
     return umask
-
-
-def _tensorflow_seed() -> int | None:
-    """Returns TensorFlow's global seed, on which initial weights and actions may depend."""
-    context = sys.modules.get("tensorflow.python.eager.context")
-    return context.global_seed() if context else None
-
-
-def _set_tensorflow_seed(seed: int | None) -> None:
-    sys.modules["tensorflow"].random.set_seed(seed)
-
-
-def _float_errors() -> dict[str, str]:
-    numpy = sys.modules.get("numpy")  # commands that do not need it do not wait for its import
-    return numpy.geterr() if numpy else _NUMPYS_OWN
-
-
-def _set_float_errors(handling: dict[str, str]) -> None:
-    if numpy := sys.modules.get("numpy"):
-        numpy.seterr(**handling)
 
 
 def _locale() -> str:
