@@ -181,7 +181,10 @@ print(tf.keras.backend.floatx(), tf.keras.backend.image_data_format())
         KERAS_HOME=str(tmp_path),
     )
     assert output == "float64 channels_first\nfloat32 channels_last\n"
-    assert errors.count("Note: an import, or a file such as ~/.keras/keras.json, changed") == 2
+    assert (
+        errors.count("Note: an import, a variable of the shell, or ~/.keras/keras.json changed")
+        == 2
+    )
 
 
 def test_user_code_finds_its_own_working_directory_again(tmp_path, monkeypatch):

@@ -131,7 +131,7 @@ class Guest:
         """Records the current state of the process as ours, when a program or command begins."""
         sys.path[:] = map(os.path.abspath, sys.path)  # "" is the working directory
         required = {each.name: each.required for each in STATE_ITEMS if each.required is not None}
-        self._put_back("an import, or a file such as ~/.keras/keras.json,", required)
+        self._put_back("an import, a variable of the shell, or ~/.keras/keras.json", required)
         self._ours = {each.name: each.read() for each in STATE_ITEMS if each.is_steady} | required
 
     @contextlib.contextmanager
