@@ -382,3 +382,12 @@ def policy_files(paths):
     files = [path for path in paths.policies.rglob("*") if path.is_file()]
     visible = [f for f in files if not any(part.startswith(".tmp") for part in f.parts)]
     return {path: path.read_bytes() for path in visible}
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "xqc"])
+def test_an_export_logs_nothing(algorithm, tmp_path, caplog, recwarn):
+    agent, train_step = agent_of(algorithm=algorithm)
+    PolicyExporter(ExperimentPaths(tmp_path), agent, train_step, UNRIVALLED).export()
+    assert (tmp_path / "policies/greedy_policy/saved_model.pb").exists()
+    assert [record.getMessage() for record in caplog.records] == []
+    assert [str(warning.message) for warning in recwarn] == []

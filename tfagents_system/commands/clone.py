@@ -213,7 +213,7 @@ def _write(
     record: Mapping[str, Any],
 ) -> str:
     """Makes the experiment's folder atomically; returns the name of its policy."""
-    from tfagents_system.learning.policy_export import PolicyExporter, quietly
+    from tfagents_system.learning.policy_export import PolicyExporter
 
     unfinished = ExperimentPaths(temporary_name(paths.root))
     provenance = experiment.Provenance.of_new_run(settings)
@@ -223,9 +223,7 @@ def _write(
         exporter = PolicyExporter(
             unfinished, made.agent, made.train_step, Fence.of_core(unfinished, 0)
         )
-        with quietly():
-            is_written = exporter.export()
-        if not is_written:
+        if not exporter.export():
             raise ConfigError(f"{paths.root} cannot be written: {exporter.problem}")
         write_text_atomically(unfinished.gin, gin)
         write_json_durably(unfinished.clone, record)

@@ -50,7 +50,7 @@ class PolicyExporter:
         Called before training, so that a network that cannot be exported fails at once.
         """
         self._clear_unfinished()
-        with self._guard:
+        with self._guard, _without_remarks():
             self._save_models()
 
     def export(self) -> bool:
@@ -60,7 +60,7 @@ class PolicyExporter:
         tries again.
         """
         target = self._paths.policy_checkpoint(int(self._train_step.numpy()))
-        with self._guard:
+        with self._guard, _without_remarks():
             try:
                 self._replace(target, self._savers["greedy_policy"].save_checkpoint)
                 self._save_models()
@@ -150,7 +150,7 @@ class PolicyExporter:
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
+def _without_remarks() -> Iterator[None]:
     """Hides what libraries log about every SavedModel."""
     loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
     levels = [logger.level for logger in loggers]

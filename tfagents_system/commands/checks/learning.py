@@ -22,7 +22,7 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.incarnation import Fence
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.learning.learner import DivergedError
-from tfagents_system.learning.policy_export import PolicyExporter, quietly
+from tfagents_system.learning.policy_export import PolicyExporter
 from tfagents_system.learning.whole_buffer import check_fits
 from tfagents_system.policies.acting import ActingPolicy
 from tfagents_system.services.adder import Adder
@@ -50,8 +50,7 @@ def check_learning(
     horizon = params.env_config["horizon"]
     what = "the exported policy"
     try:
-        with quietly():
-            _export(made)
+        _export(made)
         what = "the replay buffer"
         limits = ReplayLimits.from_settings(params, horizon, made.layout)
         experience_table(limits, made.columns)
