@@ -67,8 +67,7 @@ def check_slots(
     for name, allowed in settings.items():
         if (value := getattr(params, name)) != allowed:
             raise ConfigError(
-                f"TrainParams.{name} is {value}, but env_ctor returns {what}; expected {allowed} "
-                "then."
+                f"TrainParams.{name} is {value}, but env_ctor returns {what}; expected {allowed}."
             )
     if have_common(evaluation, collect[0]):
         raise ConfigError(
