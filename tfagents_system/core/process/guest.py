@@ -22,7 +22,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tfagents_system.core.errors import ConfigError, Interrupt, StorageError, SupersededError
-from tfagents_system.core.process.process_state import STATE_ITEMS, StateItem
+from tfagents_system.core.process.process_state import STATE_ITEMS
+from tfagents_system.core.process.state_item import StateItem
 from tfagents_system.core.process.watchdog import Watchdog
 
 T = TypeVar("T")

@@ -14,25 +14,15 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
-from tfagents_system.core.process import library_state
+from tfagents_system.core.process.library_state import LIBRARY_ITEMS
+from tfagents_system.core.process.state_item import StateItem
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE")
 _ACTION_BYTES = 256  # more than any system's struct sigaction
 _STATUS = pathlib.Path("/proc/self/status")
-
-
-class StateItem(NamedTuple):
-    """One part of the process's state."""
-
-    name: str  # for messages
-    read: Callable[[], Any]
-    write: Callable[[Any], object]
-    is_lent: bool = False  # user code keeps its own value between visits
-    is_steady: bool = True  # our programs never change it themselves
-    required: Any = None  # the value that our programs need; None: that at their start
 
 
 def _all() -> Iterator[StateItem]:
@@ -48,7 +38,6 @@ def _all() -> Iterator[StateItem]:
     yield StateItem("the file that signals wake up", _wakeup_file, _set_wakeup_file)
     yield StateItem("the fault handler", faulthandler.is_enabled, _set_fault_handler)
     yield StateItem("the warnings that are errors", _strict_filters, _set_strict_filters)
-    yield from _of_libraries()
     yield _attribute(sys, "excepthook")
     yield _attribute(threading, "excepthook")
     yield StateItem("the thread switch interval", sys.getswitchinterval, sys.setswitchinterval)
@@ -61,12 +50,6 @@ def _all() -> Iterator[StateItem]:
         )
     yield StateItem("the working directory", _working_directory, os.chdir, is_lent=True)
     yield StateItem("the umask", _umask, os.umask, is_lent=True)
-    yield StateItem(
-        "NumPy's handling of floating-point errors",
-        library_state.float_errors,
-        library_state.set_float_errors,
-        is_lent=True,
-    )
     yield StateItem("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit, True)
     yield StateItem("the locale", _locale, _set_locale, is_lent=True)
     yield StateItem(
@@ -75,57 +58,6 @@ def _all() -> Iterator[StateItem]:
     yield StateItem("sys.argv", lambda: list(sys.argv), _set_arguments, is_lent=True)
     for stream in ("stdin", "stdout", "stderr"):
         yield _attribute(sys, stream, is_lent=True, is_steady=False)  # progress bars change them
-
-
-def _of_libraries() -> Iterator[StateItem]:
-    yield StateItem(
-        "the seed of TensorFlow",
-        library_state.tensorflow_seed,
-        library_state.set_tensorflow_seed,
-        is_steady=False,
-    )
-    yield StateItem(
-        "TensorFlow's numbers of threads",
-        library_state.tensorflow_threads,
-        library_state.set_tensorflow_threads,
-        is_steady=False,
-    )
-    yield StateItem(
-        "TensorFlow's determinism",
-        library_state.is_deterministic,
-        library_state.set_deterministic,
-        required=False,
-    )
-    yield StateItem(
-        "whether TensorFlow behaves as version 2",
-        library_state.has_tensorflow_2,
-        library_state.set_tensorflow_2,
-        required=True,
-    )
-    yield StateItem(
-        "whether TensorFlow compiles functions",
-        library_state.compiles_functions,
-        library_state.set_compiles_functions,
-        required=True,
-    )
-    yield StateItem(
-        "Keras's floating point type",
-        library_state.keras_floats,
-        library_state.set_keras_floats,
-        required="float32",
-    )
-    yield StateItem(
-        "Keras's precision policy",
-        library_state.keras_policy,
-        library_state.set_keras_policy,
-        required="float32",
-    )
-    yield StateItem(
-        "Keras's format of images",
-        library_state.keras_images,
-        library_state.set_keras_images,
-        required="channels_last",
-    )
 
 
 def _attribute(owner: Any, name: str, **kind: bool) -> StateItem:
@@ -244,4 +176,4 @@ def _set_arguments(arguments: list[str]) -> None:
     sys.argv[:] = arguments
 
 
-STATE_ITEMS = tuple(_all())
+STATE_ITEMS = (*_all(), *LIBRARY_ITEMS)
