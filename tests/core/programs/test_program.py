@@ -211,8 +211,8 @@ def test_the_log_of_a_program_of_a_run_has_a_limit(tmp_path):
     environ = {"PYTHONPATH": str(ROOT), "SERVICE_EXIT_CODE_FILE": str(tmp_path / "exit_code")}
     with log.open("ab") as output:
         subprocess.run([sys.executable, script], env=environ, stdout=output, timeout=60, check=True)
-    assert log.with_name("worker_0.log.1").read_text() == "a" * 1001 + "\n"
+    assert log.with_name("worker_0.log.1").read_text() == "a" * 999 + "\n"
     assert sorted(log.read_text().splitlines()) == [
-        "This log was longer than 1.0 kB; what it had is in worker_0.log.1.",
+        "This log was longer than 1.0 kB; its end is in worker_0.log.1.",
         "of a child",
     ]

@@ -37,13 +37,13 @@ def test_a_log_that_is_too_long_is_moved_and_begun_again(log, descriptor, capsys
     limit.check()
     assert log.read_bytes() == b""
     older = log.with_name("worker_0.log.1")
-    assert older.read_bytes() == b"a" * 1000 + b"b"
+    assert older.read_bytes() == b"a" * 999 + b"b"  # the last 1000
     assert capsys.readouterr().out == (
-        "This log was longer than 1.0 kB; what it had is in worker_0.log.1.\n"
+        "This log was longer than 1.0 kB; its end is in worker_0.log.1.\n"
     )
-    os.write(descriptor, b"c" * 1001)
+    os.write(descriptor, b"c" * 5000)
     limit.check()
-    assert older.read_bytes() == b"c" * 1001  # two files at most
+    assert older.read_bytes() == b"c" * 1000  # two files at most
     assert sorted(path.name for path in log.parent.iterdir()) == ["worker_0.log", "worker_0.log.1"]
 
 
@@ -65,17 +65,17 @@ def test_the_log_of_a_renamed_experiment_is_moved_within_its_new_folder(log, des
     renamed = log.parent.rename(log.parent.with_name("renamed"))
     os.write(descriptor, b"a" * 1001)
     LogLimit(descriptor, max_bytes=1000).check()
-    assert (renamed / "worker_0.log.1").stat().st_size == 1001
+    assert (renamed / "worker_0.log.1").stat().st_size == 1000
 
 
 def test_on_a_full_disk_the_log_is_dropped(log, descriptor, monkeypatch, capsys):
     def fails(source, target):
-        target.write_bytes(b"a")
+        target.write(b"a")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(shutil, "copyfile", fails)
+    monkeypatch.setattr(shutil, "copyfileobj", fails)
     os.write(descriptor, b"a" * 1001)
     LogLimit(descriptor, max_bytes=1000).check()
     assert [path.name for path in log.parent.iterdir()] == ["worker_0.log"]
     assert log.read_bytes() == b""
-    assert capsys.readouterr().out.endswith("what it had is lost: No space left on device.\n")
+    assert capsys.readouterr().out.endswith("it is lost: No space left on device.\n")

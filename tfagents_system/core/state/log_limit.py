@@ -18,7 +18,7 @@ PERIOD_SECS = 1.0
 
 
 class LogLimit:
-    """Moves a log that has grown too long to <log>.1, and begins it again.
+    """Moves the end of a log that has grown too long to <log>.1, and begins the log again.
 
     The file stays the same, so that processes of the simulator, which may have it open, write into
     it from its beginning. Lines that arrive during the move are lost.
@@ -42,16 +42,17 @@ class LogLimit:
         older = log.with_name(f"{log.name}.1")
         unfinished = temporary_name(older)
         try:
-            shutil.copyfile(log, unfinished)
+            with log.open("rb") as source, unfinished.open("wb") as target:
+                source.seek(-self._max_bytes, os.SEEK_END)
+                shutil.copyfileobj(source, target)
             os.replace(unfinished, older)
-            what = f"is in {older.name}"
+            what = f"its end is in {older.name}"
         except OSError as error:
             with contextlib.suppress(OSError):
                 unfinished.unlink()
-            what = f"is lost: {error.strerror}"
+            what = f"it is lost: {error.strerror}"
         os.ftruncate(self._descriptor, 0)
-        print(f"This log was longer than {format_bytes(self._max_bytes)}; what it had {what}.",
-              flush=True)  # fmt: skip
+        print(f"This log was longer than {format_bytes(self._max_bytes)}; {what}.", flush=True)
 
 
 def limit_log() -> None:
