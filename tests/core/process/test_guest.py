@@ -39,6 +39,7 @@ CHANGES = {
         "(fd := signal.set_wakeup_fd(-1), signal.set_wakeup_fd(fd))[0]",
         "the file that signals wake up",
     ),
+    "signal.alarm(100)": ("signal.getitimer(signal.ITIMER_REAL)[0] > 0", "the alarm"),
     "faulthandler.disable()": ("faulthandler.is_enabled()", "the fault handler"),
     "warnings.simplefilter('error')": (
         "[f for f in warnings.filters if f[0] == 'error']",

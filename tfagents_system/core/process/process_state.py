@@ -35,6 +35,7 @@ def _all() -> Iterator[StateItem]:
                 functools.partial(_set_handler, number),
             )
     yield StateItem("the signals that are blocked", _mask, _set_mask)
+    yield StateItem("the alarm", _has_alarm, _set_alarm, required=False)  # raises in our code
     yield StateItem("the file that signals wake up", _wakeup_file, _set_wakeup_file)
     yield StateItem("the fault handler", faulthandler.is_enabled, _set_fault_handler)
     yield StateItem("the warnings that are errors", _strict_filters, _set_strict_filters)
@@ -108,6 +109,15 @@ def _mask() -> set[Any]:
 
 def _set_mask(mask: set[Any]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _has_alarm() -> bool:
+    return signal.getitimer(signal.ITIMER_REAL)[0] > 0
+
+
+def _set_alarm(is_set: bool) -> None:
+    if not is_set:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _wakeup_file() -> int:
