@@ -35,8 +35,11 @@ class Gate(NamedTuple):
     level: float  # mean return of an evaluation, which must be reached
     binding: str
 
-    def measure(self, seed: int) -> tuple[int | None, float]:
-        """Trains; returns the env steps to `level`, and the mean return of the last quarter."""
+    def measure(self, seed: int) -> tuple[int, float]:
+        """Trains; returns the env steps to `level`, and the mean return of the last quarter.
+
+        The former are all of the run's if it does not reach the level.
+        """
         command = [
             sys.executable, "-m", "benchmarks.ours.curve", f"--environment={self.environment}",
             f"--seed={seed}", f"--env_steps={self.env_steps}", f"--eval_period={self.eval_period}",
@@ -48,16 +51,21 @@ class Gate(NamedTuple):
             command, cwd=PROJECT, env=environ, check=True, stdout=subprocess.PIPE, text=True
         )
         result = json.loads(done.stdout.splitlines()[-1])
-        steps = next((step for step, mean in result["curve"] if mean >= self.level), None)
+        reached = (step for step, mean in result["curve"] if mean >= self.level)
+        steps = next(reached, result["curve"][-1][0])
         return steps, result["value"]
 
 
+_BINDINGS = {name: f"TrainParams.algorithm = '{name}'" for name in ALGORITHMS}
 GATES = {
-    f"pendulum {name}": Gate(
-        "Pendulum-v1", 10_000, 1_000, -200.0, f"TrainParams.algorithm = '{name}'"
-    )
-    for name in ALGORITHMS
-} | {"pendulum-p sac": Gate("pendulum-p", 10_000, 1_000, -300.0, "TrainParams.algorithm = 'sac'")}
+    f"pendulum {name}": Gate("Pendulum-v1", 10_000, 1_000, -200.0, binding)
+    for name, binding in _BINDINGS.items()
+}
+GATES["pendulum-p sac"] = Gate("pendulum-p", 10_000, 1_000, -300.0, _BINDINGS["sac"])
+GATES |= {
+    f"hopper {name}": Gate("HopperBulletEnv-v0", 50_000, 5_000, 1_000.0, binding)
+    for name, binding in _BINDINGS.items()
+}
 
 
 class Bounds(NamedTuple):
