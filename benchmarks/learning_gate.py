@@ -63,7 +63,7 @@ GATES = {
 }
 GATES["pendulum-p sac"] = Gate("pendulum-p", 10_000, 1_000, -300.0, _BINDINGS["sac"])
 GATES |= {
-    f"hopper {name}": Gate("HopperBulletEnv-v0", 50_000, 5_000, 1_000.0, binding)
+    f"hopper {name}": Gate("HopperBulletEnv-v0", 80_000, 5_000, 1_000.0, binding)
     for name, binding in _BINDINGS.items()
 }
 

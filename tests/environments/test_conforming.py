@@ -38,9 +38,9 @@ def test_a_nest_keeps_its_parts_and_more_leaves_of_a_dict_are_left_out():
         ([1, 1e300], VECTOR, "^observation is not finite as float32"),
         ([[3, np.nan]], IMAGE, "^observation: .* value nan"),
         ("up", VECTOR, "^observation is a str, not an array of numbers"),
-        (None, VECTOR, "^observation is a NoneType and no array"),
-        (([1, 2], {}), VECTOR, "^observation is a tuple and no array"),  # gymnasium's reset
-        ({"x": [1, 2]}, VECTOR, "^observation is a dict and no array"),
+        (None, VECTOR, "^observation is a NoneType, not an array"),
+        (([1, 2], {}), VECTOR, "^observation is a tuple, not an array"),  # gymnasium's reset
+        ({"x": [1, 2]}, VECTOR, "^observation is a dict, not an array"),
         ([[3, 256]], IMAGE, "^observation: .* value 256, which its dtype uint8 cannot hold"),
         ([[3, 0.5]], IMAGE, "^observation: .* value 0.5"),
         ({"arm": {"speed": [1, 2]}}, NEST, "^observation is a dict without seen; .* arm, seen"),

@@ -88,9 +88,9 @@ def test_shares_are_whole_samples_that_sum_to_the_minibatch(batch_size, shares, 
     [
         ({"replay": 0.5}, "are {'replay': 0.5}, which sum to 0.5; expected shares that sum to"),
         ({"replay": 0.9, "old": 0.2}, "which sum to 1.1"),
-        ({"replay": 0.99, "old": 0.01}, "The share of old in a minibatch is 0.01, which is no"),
-        ({"replay": 1.0, "old": 0.0}, "The share of old in a minibatch is 0, which is no"),
-        ({"replay": 1.5, "old": -0.5}, "The share of old in a minibatch is -0.5, which is no"),
+        ({"replay": 0.99, "old": 0.01}, "The share of old in a minibatch is 0.01, which is less"),
+        ({"replay": 1.0, "old": 0.0}, "The share of old in a minibatch is 0, which is less"),
+        ({"replay": 1.5, "old": -0.5}, "The share of old in a minibatch is -0.5, which is less"),
     ],
 )
 def test_shares_that_are_no_parts_of_a_minibatch_are_refused(shares, message):

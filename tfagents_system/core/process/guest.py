@@ -208,7 +208,7 @@ class Guest:
             self._put_back(what, {n: v for n, v in self._ours.items() if n not in is_lent})
 
     def _put_back(self, what: str, ours: dict[str, Any]) -> None:
-        changed: list[tuple[StateItem, str]] = []
+        changed: list[tuple[StateItem, bool]] = []
         for each in STATE_ITEMS:
             if each.name not in ours:
                 continue
@@ -221,14 +221,18 @@ class Guest:
             if each.is_lent:
                 self._theirs[each.name] = now
                 self._lent[each.name] = ours[each.name]
-            is_back = each.read() == ours[each.name]
-            changed.append((each, "was put back" if is_back else "could not be put back"))
-        for each, how in changed:
+            changed.append((each, each.read() == ours[each.name]))
+        for each, is_back in changed:
             if each.name not in self._told:
                 self._told.add(each.name)
                 kept = " for our programs; user code keeps its own" if each.is_lent else ""
-                print(f"Note: {what} changed {each.name}, which {how}{kept}.",
-                      file=sys.stderr, flush=True)  # fmt: skip
+                print(
+                    f"Note: {what} changed {each.name}, which was put back{kept}."
+                    if is_back
+                    else f"Note: {what} changed {each.name}, which could not be put back.",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
 
 class Visit:

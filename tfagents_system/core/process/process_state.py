@@ -35,7 +35,7 @@ def _all() -> Iterator[StateItem]:
                 functools.partial(_set_handler, number),
             )
     yield StateItem("the signals that are blocked", _mask, _set_mask)
-    yield StateItem("the alarm", _has_alarm, _set_alarm, required=False)  # raises in our code
+    yield StateItem("the alarm", _has_alarm, _set_alarm)  # its handler would raise in our code
     yield StateItem("the file that signals wake up", _wakeup_file, _set_wakeup_file)
     yield StateItem("the fault handler", faulthandler.is_enabled, _set_fault_handler)
     yield StateItem("the warnings that are errors", _strict_filters, _set_strict_filters)
