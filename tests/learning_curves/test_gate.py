@@ -1,5 +1,8 @@
 """Each algorithm learns as well as an earlier version did."""
 
+import json
+import subprocess
+
 import pytest
 
 from benchmarks.learning_gate import GATES, RESULTS, bounds, measured_gates
@@ -16,6 +19,17 @@ def test_learning_is_within_the_bounds_of_earlier_seeds(name):
     env_steps, mean_return = GATES[name].measure(SEED)
     assert env_steps <= limits.env_steps_to_level
     assert mean_return >= limits.mean_return
+
+
+@pytest.mark.parametrize(
+    ("returns", "env_steps"), [([-300, -199, -150], 2100), ([-300, -250], 2100)]
+)
+def test_env_steps_to_a_level_are_all_if_it_is_not_reached(returns, env_steps, monkeypatch):
+    curve = [[1100 + 1000 * number, value] for number, value in enumerate(returns)]
+    printed = json.dumps({"value": returns[-1], "curve": curve})
+    done = subprocess.CompletedProcess([], 0, stdout=f"of a run\n{printed}\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    assert GATES["pendulum sac"].measure(1) == (env_steps, returns[-1])
 
 
 def test_a_gate_needs_three_seeds():

@@ -38,17 +38,17 @@ def conforming(observation: Any, spec: Any, name: str = "observation") -> Any:
 
 
 def _leaf(given: Any, spec: array_spec.ArraySpec, name: str) -> np.ndarray[Any, Any]:
-    allowed = f"expected numbers of shape {list(spec.shape)}, as in training"
+    expected = f"numbers of shape {list(spec.shape)}, as in training"
     try:
         array = np.asarray(given)
     except ValueError:  # rows of several lengths
         array = np.array(None)
     if array.dtype.kind not in "biuf":
         raise ConfigError(
-            f"{name} is a {type(given).__name__}, not an array of numbers; {allowed}."
+            f"{name} is a {type(given).__name__}, not an array of numbers; expected {expected}."
         )
     if array.shape != tuple(spec.shape):
-        raise ConfigError(f"{name} has shape {list(array.shape)}; {allowed}.")
+        raise ConfigError(f"{name} has shape {list(array.shape)}; expected {expected}.")
     try:
         with np.errstate(over="ignore"):  # to infinity
             cast = leaf_cast(spec)(array)

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from tfagents_system.core.process.library_state import LIBRARY_ITEMS
+from tfagents_system.core.process.package_state import PACKAGE_ITEMS
 from tfagents_system.core.process.state_item import StateItem
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE")
@@ -186,4 +186,4 @@ def _set_arguments(arguments: list[str]) -> None:
     sys.argv[:] = arguments
 
 
-STATE_ITEMS = (*_all(), *LIBRARY_ITEMS)
+STATE_ITEMS = (*_all(), *PACKAGE_ITEMS)

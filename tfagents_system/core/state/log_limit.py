@@ -6,9 +6,9 @@ import pathlib
 import shutil
 import stat
 import sys
-import threading
 import time
 
+from tfagents_system.core.process.background import start_thread
 from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.state.disk import format_bytes
 from tfagents_system.core.state.files import temporary_name
@@ -31,10 +31,7 @@ class LogLimit:
 
     @OnlyReports("limit of the log")
     def check(self) -> None:
-        """Moves the log if it is longer than its limit; on a full disk, it is dropped.
-
-        A log of the limit's size takes about 50 ms.
-        """
+        """Moves the log if it is longer than its limit; on a full disk, it is dropped."""
         if os.fstat(self._descriptor).st_size <= self._max_bytes:
             return
         # Not the name that it had at the start: the experiment may have been renamed.
@@ -68,4 +65,4 @@ def limit_log() -> None:
             time.sleep(PERIOD_SECS)
             limit.check()
 
-    threading.Thread(target=check_for_ever, name="log limit", daemon=True).start()
+    start_thread(check_for_ever, "log limit")

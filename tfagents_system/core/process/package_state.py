@@ -1,4 +1,4 @@
-"""Settings of libraries that hold for the whole process."""
+"""Settings of packages that hold for the whole process."""
 
 import sys
 from collections.abc import Callable
@@ -13,18 +13,24 @@ def _item(
     default: Any,
     read: Callable[[Any], Any],
     write: Callable[[Any, Any], object],
+    is_required: bool = False,
     **kind: Any,
 ) -> StateItem:
     """Returns the state that `read` and `write` know of a module.
 
-    It is `default` if the module is not loaded, which would take seconds.
+    It is `default` if the module is not loaded, which would take seconds. If `is_required`, our
+    programs need the default.
     """
 
     def read_loaded() -> Any:
         loaded = sys.modules.get(module)
         return read(loaded) if loaded else default
 
-    return StateItem(name, read_loaded, lambda value: write(sys.modules[module], value), **kind)
+    def write_loaded(value: Any) -> None:
+        write(sys.modules[module], value)
+
+    required = default if is_required else None
+    return StateItem(name, read_loaded, write_loaded, required=required, **kind)
 
 
 def _set_threads(tensorflow: Any, numbers: tuple[int, int]) -> None:
@@ -33,7 +39,7 @@ def _set_threads(tensorflow: Any, numbers: tuple[int, int]) -> None:
 
 
 _CONTEXT = "tensorflow.python.eager.context"
-LIBRARY_ITEMS = (
+PACKAGE_ITEMS = (
     _item(
         "NumPy's handling of floating-point errors",
         "numpy",
@@ -69,7 +75,7 @@ LIBRARY_ITEMS = (
         lambda config, is_set: (
             config.enable_op_determinism() if is_set else config.disable_op_determinism()
         ),
-        required=False,
+        is_required=True,
     ),
     _item(
         "whether TensorFlow behaves as version 2",
@@ -78,7 +84,7 @@ LIBRARY_ITEMS = (
         # The public functions make a graph in version 1, after which nothing can be put back.
         lambda context: context.default_execution_mode == context.EAGER_MODE,
         lambda context, is_set: is_set and sys.modules["tensorflow"].compat.v1.enable_v2_behavior(),
-        required=True,
+        is_required=True,
     ),
     _item(
         "whether TensorFlow compiles functions",
@@ -86,30 +92,29 @@ LIBRARY_ITEMS = (
         True,
         lambda tensorflow: not tensorflow.config.functions_run_eagerly(),
         lambda tensorflow, is_set: tensorflow.config.run_functions_eagerly(not is_set),
-        required=True,
+        is_required=True,
     ),
-    _item(
-        "Keras's floating point type",
-        "keras",
-        "float32",
-        lambda keras: keras.backend.floatx(),
-        lambda keras, dtype: keras.backend.set_floatx(dtype),
-        required="float32",
-    ),
-    _item(
-        "Keras's precision policy",
-        "keras",
-        "float32",
-        lambda keras: keras.mixed_precision.global_policy().name,
-        lambda keras, name: keras.mixed_precision.set_global_policy(name),
-        required="float32",
-    ),
-    _item(
-        "Keras's format of images",
-        "keras",
-        "channels_last",
-        lambda keras: keras.backend.image_data_format(),
-        lambda keras, data_format: keras.backend.set_image_data_format(data_format),
-        required="channels_last",
+    *(
+        _item(f"Keras's {name}", "keras", default, read, write, is_required=True)
+        for name, default, read, write in (
+            (
+                "floating point type",
+                "float32",
+                lambda keras: keras.backend.floatx(),
+                lambda keras, dtype: keras.backend.set_floatx(dtype),
+            ),
+            (
+                "precision policy",
+                "float32",
+                lambda keras: keras.mixed_precision.global_policy().name,
+                lambda keras, policy: keras.mixed_precision.set_global_policy(policy),
+            ),
+            (
+                "format of images",
+                "channels_last",
+                lambda keras: keras.backend.image_data_format(),
+                lambda keras, layout: keras.backend.set_image_data_format(layout),
+            ),
+        )
     ),
 )
