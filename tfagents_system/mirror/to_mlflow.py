@@ -7,13 +7,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-# Variables of the package, so that it neither blocks for minutes nor sends telemetry.
-_DEFAULTS = {
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-}
-os.environ.update(_DEFAULTS | dict(os.environ))  # before the import, which reads these variables
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # the import reads it
 
 from mlflow import MlflowClient  # noqa: E402
 from mlflow.entities import Metric, Param, RunTag  # noqa: E402
@@ -25,6 +19,8 @@ from tfagents_system.mirror.records import Description, Record, Values, Video  #
 MOST_METRICS, MOST_PARAMS, MOST_CHARACTERS = 1000, 100, 500  # accepted by every server
 ID_TAG = "sac.mirror"
 OWN_DATABASE = "mlflow.db"  # in the mirror's folder
+# Variables that the package reads at each request; by default it retries for minutes.
+_REQUESTS = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 
 
 def destination() -> str:
@@ -50,6 +46,8 @@ class Mlflow:
         """
         for library in ("alembic", "mlflow"):  # they log how they make a database
             logging.getLogger(library).setLevel(logging.WARNING)
+        for name, value in _REQUESTS.items():
+            os.environ.setdefault(name, value)
         self._is_own = not _server()
         own_uri = f"sqlite:///{folder.absolute() / OWN_DATABASE}"
         self._client = MlflowClient(_server() or own_uri)
