@@ -14,6 +14,7 @@ import time
 from tfagents_system.commands.dashboard import Dashboard
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.launch.show import status
+from tfagents_system.launch.show.ending import ending
 
 PERIOD_SECS = 1.0
 
@@ -46,4 +47,4 @@ def _show_screen(paths: ExperimentPaths) -> None:
                 break
             time.sleep(PERIOD_SECS)
             snapshot = watcher.look()
-    print(status.ending(paths))
+    print(ending(paths))

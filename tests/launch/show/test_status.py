@@ -9,18 +9,18 @@ import subprocess
 import sys
 
 import pytest
-from fakes import UNRIVALLED, FakeClock
+from fakes import FakeClock
 from report_fakes import learner_report, worker_report, write_report
 
 from tfagents_system.commands.list_runs import state_of
 from tfagents_system.core.state.disk import SPARE_BYTES
-from tfagents_system.core.state.generations import publish_generation
 from tfagents_system.core.state.mirror_addresses import write_address
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.state.pause import pause
 from tfagents_system.core.state.reports import Evaluation, Phase
 from tfagents_system.launch.experiment.lock import take_lock
 from tfagents_system.launch.show import status
+from tfagents_system.launch.show.ending import ending
 from tfagents_system.launch.show.status import GONE_SECS, Watch
 from tfagents_system.launch.show.status_line import status_line
 
@@ -117,7 +117,7 @@ def test_program_shows_the_final_state_of_a_finished_run_and_ends(paths):
         0,
         "finished | iteration 1,000 of 1,000 (100%) | train steps 50,000 | env steps 12,000 | "
         "return -800.0\n"
-        f"Training is finished. The policy is in {paths.policies}/greedy_policy.\n",
+        f"{ending(paths)}\n",
         "",
     )
 
@@ -126,9 +126,9 @@ def test_program_shows_the_last_state_of_a_dead_run_and_says_that_nothing_is_run
     write_report(paths, learner_report())
     code, output, errors = show(paths.root)
     assert (code, errors) == (0, "")
-    state, ending = output.splitlines()
+    state, last = output.splitlines()
     assert state == "iteration 120 of 1,000 (12%) | train steps 6,000"
-    assert ending.startswith("Nothing is running, and training is not finished")
+    assert last.startswith("Nothing is running, and training is not finished")
 
 
 def test_program_goes_on_while_a_run_is_running_and_then_prints_the_last_line(paths):
@@ -147,12 +147,12 @@ def test_program_goes_on_while_a_run_is_running_and_then_prints_the_last_line(pa
             write_report(paths, learner_report(phase=Phase.FINISHED, train_step=50_000))
             paths.finished.write_text("{}")
             fcntl.flock(holder, fcntl.LOCK_UN)
-            *_, state, ending = program.stdout.read().splitlines()
+            *_, state, finished, _ = program.stdout.read().splitlines()
         finally:
             program.kill()
     assert state.startswith("finished | ")
     assert "train steps 50,000" in state
-    assert ending.startswith("Training is finished.")
+    assert finished.startswith("Training is finished.")
 
 
 def test_a_watch_tells_once_what_stays_so(paths):
@@ -207,33 +207,6 @@ def test_status_says_what_is_paused(paths):
     _, output, _ = show(paths.root)
     assert output.startswith("PAUSED: learning (sac resume ends it) | iteration 120 of 1,000")
     assert state_of(paths, Watch(paths).look()) == "stopped, paused"
-
-
-def test_ending_says_why_training_ended_early(paths):
-    facts = {"num_iter": 1000, "iteration": 240, "stopped_because": "time >= 2h"}
-    paths.finished.write_text(json.dumps(facts))
-    assert status.ending(paths).startswith(
-        "Training is finished, after 240 of 1000 iterations, because time >= 2h. The policy is in "
-    )
-
-
-def test_ending_of_a_clone_says_how_to_see_it(paths):
-    paths.clone.write_text("{}")
-    expected = f"sac clone has trained it. Evaluate it: sac eval {paths.root}"
-    assert status.ending(paths) == expected
-
-
-def test_ending_says_from_where_the_next_start_goes_on_and_what_it_lacks(paths):
-    write_report(paths, learner_report(train_step=6_000))
-    begin = "Nothing is running, and training is not finished: the command that started it "
-    lost = "; 6,000 train steps more were not saved."
-    assert status.ending(paths) == f"{begin}starts again from nothing{lost}"
-    for train_step, rest in ((5_500, "; 500 train steps more were not saved."), (6_000, ".")):
-        unfinished = paths.checkpoints / f".tmp-{train_step}"
-        unfinished.mkdir(parents=True)
-        publish_generation(unfinished, paths.checkpoints, train_step, {}, UNRIVALLED)
-        goes_on = f"resumes from the checkpoint at train step {train_step:,}"
-        assert status.ending(paths) == f"{begin}{goes_on}{rest}"
 
 
 def test_what_is_not_saved_stands_in_the_line_of_watch_and_in_the_list(paths):

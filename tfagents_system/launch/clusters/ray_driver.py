@@ -25,7 +25,8 @@ from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.launch.clusters.ray_actor import ShareActor
 from tfagents_system.launch.clusters.ray_plan import PlannedActor, shortage
 from tfagents_system.launch.local import stop_times
-from tfagents_system.launch.show.status import Watch, ending
+from tfagents_system.launch.show.ending import ending
+from tfagents_system.launch.show.status import Watch
 from tfagents_system.launch.show.status_line import status_line
 
 MAX_RESTARTS = 100  # restarts of an actor by Ray

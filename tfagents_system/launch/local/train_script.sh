@@ -192,10 +192,7 @@ await_last_workers() {
 
 finish() {
   await_last_workers
-  local early
-  early=$(sed -n 's/^  "stopped_because": "\(.*\)",\{0,1\}$/ early, because \1/p' "$exp_dir/finished.json" 2>/dev/null || true)
-  end_run 0 "Training is finished$early. The policy is in $exp_dir/policies/greedy_policy. To see it:
-  ${python#"$PWD/"} -m tfagents_system eval $exp_dir --num_episodes 5"
+  end_run 0 "$("${there[@]}" python -m tfagents_system.launch.show.ending "$exp_dir")"
 }
 
 discard() { # EXIT_CODE SERVICE MESSAGE: in one step, as the folder was made
@@ -298,7 +295,6 @@ its name: what had been saved is in $moved_to. To go on, set SAC_EXP_NAME to its
 
 readonly MAX_IDLE_LOOKS=60 # one a second
 readonly LAST_CLOSE_SECS=60 # for workers that have reported their end to close their environments
-python=$(command -v python)
 reporter=
 awaiting= # last_workers.py
 save_secs=$STOP_LEARNER_SECS # for the learner at a stop

@@ -17,12 +17,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from tfagents_system.core.display import printable
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.state.disk import free_bytes, keep_printing_on_full_disk
 from tfagents_system.core.state.file_locks import is_locked, recorded_host
-from tfagents_system.core.state.files import read_json
 from tfagents_system.core.state.generations import checkpoint_bytes
 from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
@@ -35,7 +33,7 @@ from tfagents_system.core.state.reports import (
     reporting_programs,
 )
 from tfagents_system.core.state.running import edited_files, is_finished
-from tfagents_system.core.state.saved_training import saved_and_trained
+from tfagents_system.launch.show.ending import ending
 from tfagents_system.launch.show.status_line import ENDED, Snapshot, facts, status_line
 
 GONE_SECS = 5.0  # without a new report of any program on another host; each reports every second
@@ -167,43 +165,6 @@ def _first_look(watch: Watch) -> Snapshot:
     if not watch.is_sure(snapshot) and watch.has_ended(snapshot):
         return dataclasses.replace(snapshot, is_running=False)
     return snapshot
-
-
-def ending(paths: ExperimentPaths) -> str:
-    """Returns the status line of a run that has ended."""
-    if paths.finished.exists():
-        folder = printable(paths.policies / "greedy_policy")
-        return f"Training is finished{_early_end(paths)}. The policy is in {folder}."
-    if paths.clone.exists():
-        return f"sac clone has trained it. Evaluate it: sac eval {printable(paths.root)}"
-    return (
-        "Nothing is running, and training is not finished: the command that started it "
-        f"{_way_on(paths)}."
-    )
-
-
-def _early_end(paths: ExperimentPaths) -> str:
-    """Returns why training has ended before its last iteration, as text; empty if it has not."""
-    try:
-        facts = read_json(paths.finished)
-        iteration, num_iter = facts["iteration"], facts["num_iter"]
-        because = facts["stopped_because"]
-    except (OSError, ValueError, KeyError, TypeError):  # regular, or damaged
-        return ""
-    return printable(f", after {iteration} of {num_iter} iterations, because {because}")
-
-
-def _way_on(paths: ExperimentPaths) -> str:
-    """Returns where the next start resumes, and what it lacks, as text."""
-    try:
-        saved, trained = saved_and_trained(paths)
-    except (ReportError, ConfigError, OSError):
-        return "resumes from the last checkpoint"
-    way = "starts again from nothing"
-    if saved is not None:
-        way = f"resumes from the checkpoint at train step {saved:,}"
-    lost = trained - (saved or 0)
-    return f"{way}; {lost:,} train steps more were not saved" if lost > 0 else way
 
 
 def show(exp_dir: pathlib.Path, /) -> None:
