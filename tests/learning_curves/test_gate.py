@@ -1,6 +1,7 @@
 """Each algorithm learns as well as an earlier version did."""
 
 import json
+import math
 import subprocess
 
 import pytest
@@ -19,6 +20,12 @@ def test_learning_is_within_the_bounds_of_earlier_seeds(name):
     env_steps, mean_return = GATES[name].measure(SEED)
     assert env_steps <= limits.env_steps_to_level
     assert mean_return >= limits.mean_return
+
+
+@pytest.mark.parametrize("name", measured_gates(read_rows(RESULTS)))
+def test_the_results_give_bounds(name):
+    limits = bounds(row for row in read_rows(RESULTS) if row["gate"] == name)
+    assert all(math.isfinite(limit) for limit in limits)
 
 
 @pytest.mark.parametrize(
