@@ -24,19 +24,33 @@ def test_rate_of_two_readings_at_the_same_time_is_finite(clock):
     assert meter.rate_at(0) == 0.0
 
 
-def test_recent_rate_is_the_mean_over_its_window_with_the_pauses(clock):
+def test_recent_rate_is_the_mean_over_its_window_with_the_waits(clock):
     meter = RecentRate(999, 60.0, clock=clock)
     assert meter.rate_at(999) is None
     clock.now += 5.0  # with the first event: does not count
     assert meter.rate_at(1_000) is None
     clock.now += 10.0
     assert meter.rate_at(2_000) == (2_000 - 1_000) / 10
-    clock.now += 30.0  # a pause
+    clock.now += 30.0  # a wait
     assert meter.rate_at(2_000) == (2_000 - 1_000) / (10 + 30)
     clock.now += 25.0  # the first reading is 65 s old, and the second 55 s
     assert meter.rate_at(4_750) == (4_750 - 2_000) / (30 + 25)
     clock.now += 61.0
     assert meter.rate_at(5_000) is None
+
+
+def test_recent_rate_leaves_out_what_was_before_it_began_anew(clock):
+    meter = RecentRate(0, clock=clock)
+    for count in (1_000, 2_000):
+        assert meter.rate_at(count) in (None, 1_000 / 10)
+        clock.now += 10.0
+    clock.now += 300.0
+    meter.begin_anew(2_000)
+    assert meter.rate_at(2_000) is None
+    clock.now += 5.0
+    assert meter.rate_at(2_100) is None
+    clock.now += 2.0
+    assert meter.rate_at(2_500) == (2_500 - 2_100) / 2
 
 
 def test_phases_add_up_to_the_time_that_passed(clock):

@@ -23,6 +23,7 @@ from tfagents_system.core.errors import (
     StorageError,
     SupersededError,
 )
+from tfagents_system.core.meters import RecentRate
 from tfagents_system.core.seeds import SeedPurpose, derive_seed
 from tfagents_system.core.state import provenance, status_reporter
 from tfagents_system.core.state.end_request import request_end
@@ -243,7 +244,9 @@ def test_a_requested_end_finishes_training_before_its_last_iteration(tmp_path, r
 
 
 @pytest.mark.usefixtures("without_saved_models")
-def test_a_paused_learner_takes_no_train_step_until_it_goes_on(tmp_path, replay):
+def test_a_paused_learner_takes_no_train_step_until_it_goes_on(tmp_path, replay, monkeypatch):
+    begun = []  # a pause does not lengthen the time left
+    monkeypatch.setattr(RecentRate, "begin_anew", lambda self, count: begun.append(count))
     paths = make_experiment(tmp_path / "exp")
     fill(replay)
     pause(paths, [LEARNING])
@@ -260,6 +263,7 @@ def test_a_paused_learner_takes_no_train_step_until_it_goes_on(tmp_path, replay)
     code = sac_train.train(str(paths.root), replay.address, 2, stop=StopWhen(goes_on))
     assert code == EXIT_FINISHED
     assert looks[:20] == [0] * 20
+    assert set(begun) == {0}
     assert read_json(paths.finished)["train_step"] == NUM_TRAIN_STEPS
 
 

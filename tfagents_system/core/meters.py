@@ -28,7 +28,7 @@ class RateMeter:
 
 
 class RecentRate:
-    """Events per second over the last minutes, including pauses.
+    """Events per second over the last minutes, including waits.
 
     Starts at the first reading after the first event, because compiling may delay that event.
     """
@@ -42,6 +42,11 @@ class RecentRate:
         """Starts at `count` events; forgets readings that are older than `window_secs`."""
         self._start, self._clock, self._window_secs = count, clock, window_secs
         self._readings: collections.deque[tuple[float, int]] = collections.deque()
+
+    def begin_anew(self, count: int) -> None:
+        """Starts at `count` events again, so that the time before, such as a pause, is left out."""
+        self._start = count
+        self._readings.clear()
 
     def rate_at(self, count: int) -> float | None:
         """Returns the mean rate since the oldest reading; None if there is only this one."""

@@ -79,6 +79,7 @@ class LearnerRecords:
         until = time.monotonic() + HOLD_SECS
         while (is_paused := self._is_paused()) and not stop and time.monotonic() < until:
             self.timer.enter("paused")
+            self._recent_rate.begin_anew(self.train_step)  # a pause says nothing of the time left
             self.report(Phase.PAUSED, more)
             time.sleep(0.1)
         return is_paused
