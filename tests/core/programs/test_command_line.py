@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import pathlib
 import re
 import shlex
@@ -115,6 +116,25 @@ def test_wrong_input_is_answered_with_what_is_allowed(argv, message):
 def test_missing_argument_is_named():
     with pytest.raises(ConfigError, match="the following arguments are required: EXP_DIR"):
         parse()
+
+
+def test_of_places_that_take_several_values_the_required_one_needs_one():
+    def draw(names: tuple[str, ...], /):
+        """Draws."""
+
+    assert with_arguments(draw, ["draw.py", "a", "b"]).args == (("a", "b"),)
+    with pytest.raises(ConfigError, match="the following arguments are required: NAMES"):
+        with_arguments(draw, ["draw.py"])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_without_arguments_lacks_none_or_says_which(command):
+    try:
+        call = with_arguments(function_of(command), [f"sac {command}"])
+    except ConfigError as error:
+        assert "the following arguments are required: " in str(error)
+    else:
+        assert inspect.Parameter.empty not in (*call.args, *call.keywords.values())
 
 
 def test_unknown_flag_is_named_rather_than_the_missing_one():

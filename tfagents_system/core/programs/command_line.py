@@ -101,8 +101,10 @@ class _Parameter:
         options: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
         if not self.is_flag:
             options["metavar"] = self.shown_name
-            if self.is_repeated or not self.is_required:
-                options["nargs"] = "*" if self.is_repeated else "?"
+            if self.is_repeated:
+                options["nargs"] = "+" if self.is_required else "*"
+            elif not self.is_required:
+                options["nargs"] = "?"
             parser.add_argument(self.name, **options)
         elif self.kind is bool:
             group = parser.add_mutually_exclusive_group(required=self.is_required)
