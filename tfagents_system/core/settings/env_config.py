@@ -59,7 +59,9 @@ def validate_env_config(config: Any, where: str) -> None:
     if error is not None:
         key = ".".join(str(part) for part in error.absolute_path) or "the top level"
         if error.validator == "required":
-            raise ConfigError(f"{where}: {error.message} at {key}; see config/pendulum.json.")
+            missing = next(name for name in error.validator_value if name not in error.instance)
+            allowed = error.schema["properties"][missing]["description"]
+            raise ConfigError(f"{where}: {key} lacks the key {missing!r}; expected {allowed}.")
         allowed = error.schema.get("description", error.message)
         raise ConfigError(f"{where}: {key} is {_shown(error.instance)}; expected {allowed}.")
     Curriculum.from_config(config.get("curriculum", {}), where)
