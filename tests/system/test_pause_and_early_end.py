@@ -75,8 +75,11 @@ def test_a_run_pauses_over_a_restart_and_ends_early_as_a_finished_one(run):
     run.set_pace(0.002)
     sac(run, "resume")
     assert run.await_end(process, timeout_secs=150) == 0
-    assert "Training is finished early, because return >= 0 for 2 evaluations (0, 0)." in run.output
     facts = json.loads(run.paths.finished.read_text())
+    assert (
+        f"Training is finished, after {facts['iteration']} of 2000 iterations, because return >= 0 "
+        "for 2 evaluations (0, 0)." in run.output
+    )
     assert 40 <= facts["iteration"] < 2000 and facts["num_iter"] == 2000
     assert run.generations()[0] == facts["train_step"]
     check_records(run, facts["train_step"])
