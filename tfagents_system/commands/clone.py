@@ -13,6 +13,7 @@ import functools
 import math
 import os
 import pathlib
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -105,7 +106,7 @@ def clone(
         paths_given, num_held_out = [*map(str, demonstrations)], len(split.held_out)
         record = {"demonstrations": paths_given, "held_out": num_held_out, "curve": curve}
         checkpoint = _write(paths, settings, made, gin_text(train_params), record)
-    print(f"{checkpoint} is written. Evaluate it: sac eval {paths.root}")
+    print(f"{checkpoint} is written. Evaluate it: sac eval {shlex.quote(str(paths.root))}")
 
 
 def _bindings(assignments: Sequence[str]) -> list[str]:

@@ -48,6 +48,14 @@ def test_a_finished_run_says_where_its_policy_is_and_how_to_see_it(paths, has_be
     )
 
 
+@pytest.mark.parametrize("trained_by", ["finished", "clone"])
+def test_the_command_can_be_pasted_whatever_the_folder_is_called(tmp_path, trained_by):
+    paths = ExperimentPaths(tmp_path / "my arm")
+    paths.root.mkdir()
+    getattr(paths, trained_by).write_text("{}")
+    assert f" eval '{paths.root}'" in ending(paths)
+
+
 def test_a_better_policy_than_the_last_is_named(paths):
     finish(paths)
     keep_best(paths, 6_000)
@@ -64,9 +72,10 @@ def test_ending_says_why_training_ended_early(paths):
     )
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "null"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", "null", '{"train_step": "8"}'])
 def test_a_damaged_record_of_the_end_costs_only_what_it_says(paths, content):
     paths.finished.write_text(content)
+    keep_best(paths, 6_000)
     assert ending(paths).splitlines()[1:] == [
         f"  {sys.executable} -m tfagents_system eval arm --num_episodes 5"
     ]

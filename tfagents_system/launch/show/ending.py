@@ -5,6 +5,7 @@ Example: python -m tfagents_system.launch.show.ending logs/pendulum   (train_scr
 
 import os
 import pathlib
+import shlex
 import sys
 from typing import Any
 
@@ -23,7 +24,8 @@ def ending(paths: ExperimentPaths) -> str:
     if paths.finished.exists():
         return _finished(paths)
     if paths.clone.exists():
-        return f"sac clone has trained it. Evaluate it: sac eval {printable(paths.root)}"
+        folder = printable(shlex.quote(str(paths.root)))
+        return f"sac clone has trained it. Evaluate it: sac eval {folder}"
     return (
         "Nothing is running, and training is not finished: the command that started it "
         f"{_way_on(paths)}."
@@ -37,13 +39,14 @@ def _finished(paths: ExperimentPaths) -> str:
     except (OSError, ValueError):  # damaged
         facts = None
     facts = facts if isinstance(facts, dict) else {}
+    command = [str(_python()), "-m", "tfagents_system", "eval", str(paths.root)]
     text = (
         f"Training is finished{_early_end(facts)}. The policy is in "
         f"{printable(paths.policies / 'greedy_policy')}. To see it:\n"
-        f"  {printable(_python())} -m tfagents_system eval {printable(paths.root)} --num_episodes 5"
+        f"  {printable(shlex.join(command))} --num_episodes 5"
     )
-    best = best_policy(paths)
-    if best is not None and best.train_step < facts.get("train_step", 0):
+    best, last_step = best_policy(paths), facts.get("train_step")
+    if best is not None and isinstance(last_step, int) and best.train_step < last_step:
         text += (
             f"\nThe best evaluation returned {best.mean_return:,.1f}, after iteration "
             f"{best.iteration:,}; --checkpoint best shows that policy."
