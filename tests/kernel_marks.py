@@ -4,11 +4,10 @@ import pytest
 
 from tfagents_system.kernels.arithmetic import BFLOAT16_FLAGS
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
-from tfagents_system.kernels.shared_library import NEEDED_CPU_FLAGS
 
 needs_int16 = pytest.mark.skipif(
-    bool(missing_flags(NEEDED_CPU_FLAGS, cpu_flags())),
-    reason=f"this CPU lacks {', '.join(missing_flags(NEEDED_CPU_FLAGS, cpu_flags()))}",
+    bool(missing_flags(cpu_flags())),
+    reason=f"this CPU lacks {', '.join(missing_flags(cpu_flags()))}",
 )
 needs_bfloat16 = pytest.mark.skipif(
     not cpu_flags() & set(BFLOAT16_FLAGS),

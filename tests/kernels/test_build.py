@@ -8,10 +8,12 @@ import time
 import pytest
 
 from tfagents_system.kernels import build, shared_library
+from tfagents_system.kernels.cpu import INSTRUCTION_SETS, cpu_flags, instruction_set
 from tfagents_system.kernels.ops import load_ops
 from tfagents_system.kernels.shared_library import LibraryError, find_library
 
-FLAGS = frozenset({"fpu", "avx512f", "avx512bw", "avx512_vnni"})
+FLAGS = frozenset({"fpu", "avx2", "fma"})
+OTHER_CPU = next(one.cpu_flags for one in INSTRUCTION_SETS if one != instruction_set(cpu_flags()))
 CALLS = "calls"
 WRITES_ITS_OUTPUT = f'echo >>"$(dirname "$0")"/{CALLS}; eval "touch \\"\\${{$#}}\\""'
 
@@ -61,8 +63,9 @@ def test_another_compiler_replaces_the_library(tmp_path, folder):
             shared_library, "versions", lambda package: ["2.16.0"]
         ),
         lambda patch, tmp_path: patch.setattr(shared_library, "COMPILER_FLAGS", ("-O1",)),
+        lambda patch, tmp_path: patch.setattr(shared_library, "cpu_flags", lambda: OTHER_CPU),
     ],
-    ids=["C library", "TensorFlow", "flags"],
+    ids=["C library", "TensorFlow", "flags", "CPU"],
 )
 def test_a_host_that_differs_builds_its_own_library_and_keeps_others_until_they_are_old(
     tmp_path, folder, monkeypatch, change
@@ -80,11 +83,13 @@ def test_a_host_that_differs_builds_its_own_library_and_keeps_others_until_they_
     assert os.listdir(folder) == [after.name]
 
 
-def test_another_source_builds_another_library(tmp_path, folder, monkeypatch):
+@pytest.mark.parametrize("changed", [shared_library.SOURCE.name, "registers.h"])
+def test_another_source_builds_another_library(tmp_path, folder, monkeypatch, changed):
     before, _ = build.build(folder, fake_compiler(tmp_path))
-    source = tmp_path / shared_library.SOURCE.name
-    source.write_bytes(shared_library.SOURCE.read_bytes() + b"\n")
-    monkeypatch.setattr(shared_library, "SOURCE", source)
+    sources = shutil.copytree(shared_library.SOURCE.parent, tmp_path / "sources")
+    with (sources / changed).open("a") as file:
+        file.write("\n")
+    monkeypatch.setattr(shared_library, "SOURCE", sources / shared_library.SOURCE.name)
     with pytest.raises(LibraryError, match="^the compiled ops are outdated; build them with: pyth"):
         find_library(folder)
     after, _ = build.build(folder, fake_compiler(tmp_path))
@@ -105,11 +110,8 @@ def test_without_a_compiler_or_the_instructions_nothing_is_built_and_that_is_no_
 ):
     assert build.main(folder=folder, compiler=str(tmp_path / "none"), flags=FLAGS) == 0
     assert "not built, because there is no C++ compiler" in capsys.readouterr().out
-    assert (
-        build.main(folder=folder, compiler=fake_compiler(tmp_path), flags={"avx512f", "avx512bw"})
-        == 0
-    )
-    assert capsys.readouterr().out == ("Compiled ops: not for this CPU, which lacks avx512_vnni.\n")
+    assert build.main(folder=folder, compiler=fake_compiler(tmp_path), flags={"fpu", "avx2"}) == 0
+    assert capsys.readouterr().out == ("Compiled ops: not for this CPU, which lacks fma.\n")
     assert os.listdir(folder) == []
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tfagents_system.kernels.cpu import cpu_flags, missing_flags
+from tfagents_system.kernels.cpu import INSTRUCTION_SETS, cpu_flags, instruction_set, missing_flags
 
 
 def test_the_flags_are_those_of_the_first_cpu(tmp_path):
@@ -17,6 +17,24 @@ def test_a_system_that_does_not_tell_has_no_flags(tmp_path, text):
     assert cpu_flags(cpuinfo) == frozenset()
 
 
-def test_what_is_missing_is_named_in_order():
-    assert missing_flags(["c", "b", "a"], {"b", "d"}) == ["a", "c"]
-    assert missing_flags(["b"], {"b", "d"}) == []
+AVX512, AVX2 = INSTRUCTION_SETS
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        ({"avx2", "fma", "avx512f", "avx512bw", "avx512_vnni"}, AVX512),
+        ({"avx2", "fma", "avx512f", "avx512bw"}, AVX2),  # Skylake-X
+        ({"avx2", "fma"}, AVX2),
+        ({"avx2"}, None),
+        (set(), None),
+    ],
+)
+def test_the_fastest_instructions_that_a_cpu_has_are_chosen(flags, expected):
+    assert instruction_set(flags) == expected
+
+
+def test_what_is_missing_is_what_the_oldest_instructions_need():
+    assert missing_flags({"avx", "sse"}) == ["avx2", "fma"]
+    assert missing_flags({"avx2"}) == ["fma"]
+    assert missing_flags({"avx2", "fma"}) == []

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
 from tfagents_system.kernels.ops import load_ops
-from tfagents_system.kernels.shared_library import NEEDED_CPU_FLAGS, LibraryError
+from tfagents_system.kernels.shared_library import LibraryError
 
 AUTO = "auto"
 # "auto" takes the first that the host supports, fastest first. bfloat16 is missing because some of
@@ -39,7 +39,7 @@ def this_host() -> Host:
     """Returns the facts of this host. Loads the compiled ops if its CPU has the instructions."""
     flags = cpu_flags()
     ops_error = None
-    if not missing_flags(NEEDED_CPU_FLAGS, flags):
+    if not missing_flags(flags):
         try:
             load_ops()
         except LibraryError as error:
@@ -50,7 +50,7 @@ def this_host() -> Host:
 def _obstacle_to_int16(host: Host) -> str | None:
     if host.has_gpu:
         return "the learner has a GPU, and the compiled ops are for CPUs"
-    if missing := missing_flags(NEEDED_CPU_FLAGS, host.cpu_flags):
+    if missing := missing_flags(host.cpu_flags):
         return f"this CPU lacks {', '.join(missing)}"
     return host.ops_error
 

@@ -18,11 +18,10 @@ from collections.abc import Collection
 from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.kernels.cpu import cpu_flags, missing_flags
 from tfagents_system.kernels.shared_library import (
-    COMPILER_FLAGS,
     FOLDER,
-    NEEDED_CPU_FLAGS,
     SOURCE,
     LibraryError,
+    compiler_flags,
     digest,
     find_library,
     fit,
@@ -30,7 +29,7 @@ from tfagents_system.kernels.shared_library import (
 )
 
 COMPILER = "c++"
-TIMEOUT_SECS = 120.0  # it takes two seconds
+TIMEOUT_SECS = 120.0  # it takes five seconds
 OLD_AFTER_SECS = 90 * 86400.0
 
 
@@ -65,7 +64,7 @@ def build_if_missing() -> None:
 
     A build blocks for seconds. Does nothing without a compiler, or if the CPU cannot use it.
     """
-    if missing_flags(NEEDED_CPU_FLAGS, cpu_flags()) or shutil.which(COMPILER) is None:
+    if missing_flags(cpu_flags()) or shutil.which(COMPILER) is None:
         return
     try:
         find_library(FOLDER)
@@ -85,7 +84,7 @@ def _compile(compiler: str, library: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".compiling_", dir=library.parent) as temporary:
         unfinished = pathlib.Path(temporary) / library.name
         _output_of([
-            compiler, *COMPILER_FLAGS, *tf.sysconfig.get_compile_flags(), str(SOURCE),
+            compiler, *compiler_flags(), *tf.sysconfig.get_compile_flags(), str(SOURCE),
             *tf.sysconfig.get_link_flags(), "-o", str(unfinished),
         ])  # fmt: skip
         unfinished.chmod(0o755)  # no other user may change it, whatever the umask
@@ -113,7 +112,7 @@ def main(
     flags: Collection[str] | None = None,
 ) -> int:
     """Builds the ops for a CPU with `flags` (None: this one), prints, returns the exit code."""
-    if missing := missing_flags(NEEDED_CPU_FLAGS, cpu_flags() if flags is None else flags):
+    if missing := missing_flags(cpu_flags() if flags is None else flags):
         print(f"Compiled ops: not for this CPU, which lacks {', '.join(missing)}.")
         return 0
     if shutil.which(compiler) is None:

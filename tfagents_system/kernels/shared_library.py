@@ -12,12 +12,10 @@ import platform
 import stat
 
 from tfagents_system.core.installed import versions
+from tfagents_system.kernels.cpu import cpu_flags, instruction_set
 
 SOURCE = pathlib.Path(__file__).with_name("dense_relu.cc")
-NEEDED_CPU_FLAGS = ("avx512f", "avx512bw", "avx512_vnni")
-COMPILER_FLAGS = (
-    "-O3", "-shared", "-fPIC", "-mavx512f", "-mavx512bw", "-mavx512vnni", "-mprfchw"
-)  # fmt: skip
+COMPILER_FLAGS = ("-O3", "-shared", "-fPIC", "-mprfchw")
 BUILD_COMMAND = "python -m tfagents_system.kernels.build"
 
 
@@ -34,11 +32,18 @@ def digest(*parts: str | bytes) -> str:
     return checksum.hexdigest()[:12]
 
 
+def compiler_flags() -> list[str]:
+    """Returns the flags of a build for this CPU."""
+    chosen = instruction_set(cpu_flags())
+    return [*COMPILER_FLAGS, *(chosen.compiler_flags if chosen else ())]
+
+
 def fit() -> str:
     """Returns the digest of what a library must match: source, flags, TensorFlow, C library."""
+    headers = sorted(SOURCE.parent.glob("*.h"))
     return digest(
-        SOURCE.read_bytes(),
-        *COMPILER_FLAGS,
+        *(path.read_bytes() for path in (SOURCE, *headers)),
+        *compiler_flags(),
         *versions("tensorflow"),
         *platform.libc_ver(),
     )
