@@ -20,9 +20,9 @@ struct Matrix {
   Floats Load(int64_t row, int64_t column) const {
     const Lanes inside = row < rows ? FirstLanes(columns - column) : 0;
     const int64_t at = row * columns + column;
-    const Floats values = kernels::Load(inside, data + at);
+    const Floats values = LoadFloats(inside, data + at);
     if (gate == nullptr) return values;
-    return Where(kernels::Load(inside, gate + at), values);
+    return Where(LoadFloats(inside, gate + at), values);
   }
 };
 

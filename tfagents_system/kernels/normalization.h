@@ -33,8 +33,7 @@ struct Normalized {
       squares = MultiplyAdd(difference, difference, squares);
     }
     const float variance = Sum(squares) / inputs.columns;
-    inverse_deviation =
-        Broadcast(1) / Sqrt(Broadcast(variance + kEpsilon));
+    inverse_deviation = Broadcast(1) / Sqrt(Broadcast(variance + kEpsilon));
   }
   Floats Centered(int64_t column) const {
     return Inside(FirstLanes(inputs.columns - column), inputs.Load(row, column) - mean);
@@ -43,27 +42,28 @@ struct Normalized {
 };
 
 // outputs [m, n] = relu(gamma [n] normalized inputs [m, n] + beta [n]).
-inline void LayerNormRelu(const Matrix& inputs, const Matrix& gamma, const float* beta, float* outputs) {
+inline void LayerNormRelu(const Matrix& inputs, const Matrix& gamma, const float* beta,
+                          float* outputs) {
   for (int64_t row = 0; row < inputs.rows; ++row) {
     const Normalized normalized(inputs, row);
     for (int64_t column = 0; column < inputs.columns; column += kLanes) {
       const Lanes inside = FirstLanes(inputs.columns - column);
-      const Floats betas = Load(inside, beta + column);
+      const Floats betas = LoadFloats(inside, beta + column);
       const Floats values = MultiplyAdd(normalized(column), gamma.Load(0, column), betas);
-      Store(inside, outputs + row * inputs.columns + column,
-                            Relu(values));
+      StoreFloats(inside, outputs + row * inputs.columns + column, Relu(values));
     }
   }
 }
 
 // gradients of inputs [m, n], gamma [n] and beta [n].
-inline void LayerNormReluGradient(const Matrix& upstream, const Matrix& inputs, const Matrix& gamma,
-                           float* gradient, float* gamma_gradient, float* beta_gradient) {
+inline void LayerNormReluGradient(const Matrix& upstream, const Matrix& inputs,
+                                  const Matrix& gamma, float* gradient, float* gamma_gradient,
+                                  float* beta_gradient) {
   const int64_t columns = inputs.columns;
   std::fill_n(gamma_gradient, columns, 0);
   std::fill_n(beta_gradient, columns, 0);
   const auto add = [](float* sums, Lanes inside, Floats values) {
-    Store(inside, sums, Load(inside, sums) + values);
+    StoreFloats(inside, sums, LoadFloats(inside, sums) + values);
   };
   for (int64_t row = 0; row < inputs.rows; ++row) {
     const Normalized normalized(inputs, row);
@@ -83,7 +83,7 @@ inline void LayerNormReluGradient(const Matrix& upstream, const Matrix& inputs, 
       const Floats scaled = upstream.Load(row, column) * gamma.Load(0, column);
       const Floats values = (scaled - mean - normalized(column) * slope) *
                             normalized.inverse_deviation;
-      Store(FirstLanes(columns - column), gradient + row * columns + column, values);
+      StoreFloats(FirstLanes(columns - column), gradient + row * columns + column, values);
     }
   }
 }
@@ -100,8 +100,8 @@ void ForEachStrip(int64_t columns, const Visit& visit) {
 
 // outputs [m, n] = relu(gamma [n] (inputs [m, n] - mean [n]) / deviation + beta [n]) by the moments
 // of each column, which are outputs, too.
-inline void BatchNormRelu(const Matrix& inputs, const Matrix& gamma, const Matrix& beta, float* outputs,
-                   float* mean, float* variance) {
+inline void BatchNormRelu(const Matrix& inputs, const Matrix& gamma, const Matrix& beta,
+                          float* outputs, float* mean, float* variance) {
   const Floats num_rows = Broadcast(inputs.rows), one = Broadcast(1);
   ForEachStrip(inputs.columns, [&](int64_t first, const Lanes* inside) {
     Floats means[kStrip] = {}, variances[kStrip] = {}, scales[kStrip], offsets[kStrip];
@@ -118,36 +118,32 @@ inline void BatchNormRelu(const Matrix& inputs, const Matrix& gamma, const Matri
     for (int i = 0; i < kStrip; ++i) {
       const int64_t column = first + i * kLanes;
       variances[i] /= num_rows;
-      scales[i] = gamma.Load(0, column) *
-                  (one / Sqrt(variances[i] + Broadcast(kBatchEpsilon)));
+      scales[i] = gamma.Load(0, column) * (one / Sqrt(variances[i] + Broadcast(kBatchEpsilon)));
       offsets[i] = beta.Load(0, column) - means[i] * scales[i];
-      Store(inside[i], mean + column, means[i]);
-      Store(inside[i], variance + column, variances[i]);
+      StoreFloats(inside[i], mean + column, means[i]);
+      StoreFloats(inside[i], variance + column, variances[i]);
     }
     for (int64_t row = 0; row < inputs.rows; ++row) {
       for (int i = 0; i < kStrip; ++i) {
         const int64_t column = first + i * kLanes;
-        const Floats values =
-            MultiplyAdd(inputs.Load(row, column), scales[i], offsets[i]);
-        Store(inside[i], outputs + row * inputs.columns + column,
-                              Relu(values));
+        const Floats values = MultiplyAdd(inputs.Load(row, column), scales[i], offsets[i]);
+        StoreFloats(inside[i], outputs + row * inputs.columns + column, Relu(values));
       }
     }
   });
 }
 
 // gradients of inputs [m, n], gamma [n] and beta [n], also by the moments.
-inline void BatchNormReluGradient(const Matrix& upstream, const Matrix& inputs, const Matrix& gamma,
-                           const Matrix& mean, const Matrix& variance, float* gradient,
-                           float* gamma_gradient, float* beta_gradient) {
+inline void BatchNormReluGradient(const Matrix& upstream, const Matrix& inputs,
+                                  const Matrix& gamma, const Matrix& mean, const Matrix& variance,
+                                  float* gradient, float* gamma_gradient, float* beta_gradient) {
   const Floats num_rows = Broadcast(inputs.rows), one = Broadcast(1);
   ForEachStrip(inputs.columns, [&](int64_t first, const Lanes* inside) {
     Floats means[kStrip], inverses[kStrip], sums[kStrip] = {}, products[kStrip] = {};
     for (int i = 0; i < kStrip; ++i) {
       const int64_t column = first + i * kLanes;
       means[i] = mean.Load(0, column);
-      inverses[i] =
-          one / Sqrt(variance.Load(0, column) + Broadcast(kBatchEpsilon));
+      inverses[i] = one / Sqrt(variance.Load(0, column) + Broadcast(kBatchEpsilon));
     }
     const auto normalized = [&](int64_t row, int i) {
       return (inputs.Load(row, first + i * kLanes) - means[i]) * inverses[i];
@@ -160,8 +156,8 @@ inline void BatchNormReluGradient(const Matrix& upstream, const Matrix& inputs, 
       }
     }
     for (int i = 0; i < kStrip; ++i) {
-      Store(inside[i], gamma_gradient + first + i * kLanes, products[i]);
-      Store(inside[i], beta_gradient + first + i * kLanes, sums[i]);
+      StoreFloats(inside[i], gamma_gradient + first + i * kLanes, products[i]);
+      StoreFloats(inside[i], beta_gradient + first + i * kLanes, sums[i]);
     }
     for (int64_t row = 0; row < inputs.rows; ++row) {
       for (int i = 0; i < kStrip; ++i) {
@@ -169,7 +165,7 @@ inline void BatchNormReluGradient(const Matrix& upstream, const Matrix& inputs, 
         const Floats slope = (sums[i] + normalized(row, i) * products[i]) / num_rows;
         const Floats values =
             (upstream.Load(row, column) - slope) * gamma.Load(0, column) * inverses[i];
-        Store(inside[i], gradient + row * inputs.columns + column, values);
+        StoreFloats(inside[i], gradient + row * inputs.columns + column, values);
       }
     }
   });

@@ -75,14 +75,10 @@ struct Float32 {
 // vanish, are too small to matter.
 constexpr float kNorm = 32767;
 
-inline Floats UnitsFor(Floats squares_of_norms) {
-  return Sqrt(squares_of_norms) / Broadcast(kNorm);
-}
+inline Floats UnitsFor(Floats squares) { return Sqrt(squares) / Broadcast(kNorm); }
 
 // Where a norm is zero or not finite, all integers are zero, in a unit that is as well.
-inline Floats Inverses(Floats units) {
-  return Where(units, Broadcast(1) / units);
-}
+inline Floats Inverses(Floats units) { return Where(units, Broadcast(1) / units); }
 
 // Pairs of neighbours in a row, in its unit: packed[i * stride + j / 2].
 inline int64_t PairsOfRow(int64_t columns) { return RoundUp(columns, 2 * kLanes) / 2; }
@@ -99,8 +95,7 @@ inline void PackRows(const Matrix& matrix, uint32_t* packed, int64_t stride, flo
     units[row] = unit[0];
     for (int64_t column = 0; column < matrix.columns; column += 2 * kLanes) {
       const Floats low = matrix.Load(row, column), high = matrix.Load(row, column + kLanes);
-      StoreWords(packed + row * stride + column / 2,
-                 RoundSequence(low * inverse, high * inverse));
+      StoreWords(packed + row * stride + column / 2, RoundSequence(low * inverse, high * inverse));
     }
   }
 }
@@ -126,8 +121,8 @@ inline void PackColumns(const Matrix& matrix, uint32_t* packed, int64_t width, i
       const Lanes inside = FirstLanes(matrix.columns - column);
       const Floats units_of_lanes = UnitsFor(squares[i]);
       inverses[i] = Inverses(units_of_lanes);
-      Store(inside, units + column, units_of_lanes);
-      if (sums != nullptr) Store(inside, sums + column, totals[i]);
+      StoreFloats(inside, units + column, units_of_lanes);
+      if (sums != nullptr) StoreFloats(inside, sums + column, totals[i]);
     }
     for (int64_t pair = 0; pair < pairs; ++pair) {
       for (int i = 0; i < kStrip; ++i) {
@@ -192,8 +187,8 @@ void MultiplyTile(const Left& left, int64_t row, const uint32_t* panel, int64_t 
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
       const Lanes inside = insides[j];
-      Store(inside, corner + i * columns + j * kLanes,
-                            finish(sums[i][j], row + i, column + j * kLanes, inside));
+      StoreFloats(inside, corner + i * columns + j * kLanes,
+                  finish(sums[i][j], row + i, column + j * kLanes, inside));
     }
   }
 }
@@ -234,8 +229,7 @@ struct InFloat32 {
   const float *row_units, *column_units;
 
   Floats operator()(Words sums, int64_t row, int64_t column, Lanes inside) const {
-    const Floats units = Broadcast(row_units[row]) *
-                         Load(inside, column_units + column);
+    const Floats units = Broadcast(row_units[row]) * LoadFloats(inside, column_units + column);
     return ToFloats(sums) * units;
   }
 };
@@ -258,7 +252,7 @@ void Dense(const Matrix& inputs, const Matrix& kernel, const float* bias, float*
   PackColumns(kernel, right, kPanel, kPanel, right_units);
   const InFloat32 in_float32 = {left_units, right_units};
   const auto finish = [=](Words sums, int64_t row, int64_t column, Lanes inside) {
-    const Floats biases = Load(inside, bias + column);
+    const Floats biases = LoadFloats(inside, bias + column);
     return Activated<kHasRelu>(in_float32(sums, row, column, inside) + biases);
   };
   Multiply<Int16>({left, stride, 1}, right, pairs, finish, outputs, inputs.rows, kernel.columns);
@@ -271,7 +265,7 @@ void Float32Dense(const Matrix& inputs, const Matrix& kernel, const float* bias,
   uint32_t* right = right_buffer.OfSize(kernel.rows * RoundUp(kernel.columns, kPanel));
   PackPanels(kernel, right);
   const auto finish = [=](Floats sums, int64_t, int64_t column, Lanes inside) {
-    const Floats biases = Load(inside, bias + column);
+    const Floats biases = LoadFloats(inside, bias + column);
     return Activated<kHasRelu>(sums + biases);
   };
   Multiply<Float32>(left, right, kernel.rows, finish, outputs, inputs.rows, kernel.columns);
@@ -299,7 +293,8 @@ inline void InputGradient(const Matrix& upstream, const Matrix& kernel, float* g
 }
 
 // gradients of the kernel [k, n] = inputs^T [k, m] upstream [m, n], and of the bias.
-inline void KernelGradient(const Matrix& inputs, const Matrix& upstream, float* gradient, float* bias) {
+inline void KernelGradient(const Matrix& inputs, const Matrix& upstream, float* gradient,
+                           float* bias) {
   const int64_t width = RoundUp(inputs.columns, kLanes), stride = width + kPad;
   const int64_t pairs = PairsOfColumn(inputs.rows);
   uint32_t* left = left_buffer.OfSize(pairs * stride);

@@ -32,9 +32,11 @@ inline Floats Broadcast(float value) { return _mm512_set1_ps(value); }
 inline Words BroadcastWord(uint32_t word) { return _mm512_set1_epi32(word); }
 
 // Numbers outside of `lanes` are neither read nor written, and count as zero.
-inline Floats Load(Lanes lanes, const float* from) { return _mm512_maskz_loadu_ps(lanes, from); }
+inline Floats LoadFloats(Lanes lanes, const float* from) {
+  return _mm512_maskz_loadu_ps(lanes, from);
+}
 inline Floats Inside(Lanes lanes, Floats values) { return _mm512_maskz_mov_ps(lanes, values); }
-inline void Store(Lanes lanes, float* to, Floats values) {
+inline void StoreFloats(Lanes lanes, float* to, Floats values) {
   _mm512_mask_storeu_ps(to, lanes, values);
 }
 inline Words LoadWords(const uint32_t* from) { return _mm512_load_si512(from); }
@@ -129,14 +131,14 @@ inline Floats Broadcast(float value) { return _mm256_set1_ps(value); }
 inline Words BroadcastWord(uint32_t word) { return _mm256_set1_epi32(word); }
 
 // Whole registers have a branch of their own, because some CPUs need 40 cycles for a masked store.
-inline Floats Load(Lanes lanes, const float* from) {
+inline Floats LoadFloats(Lanes lanes, const float* from) {
   if (lanes == kLanes) return _mm256_loadu_ps(from);
   return _mm256_maskload_ps(from, MaskOf(lanes));
 }
 inline Floats Inside(Lanes lanes, Floats values) {
   return _mm256_and_ps(values, _mm256_castsi256_ps(MaskOf(lanes)));
 }
-inline void Store(Lanes lanes, float* to, Floats values) {
+inline void StoreFloats(Lanes lanes, float* to, Floats values) {
   if (lanes == kLanes) return _mm256_storeu_ps(to, values);
   _mm256_maskstore_ps(to, MaskOf(lanes), values);
 }
