@@ -1,7 +1,9 @@
 """Commands in shells and terminals of every kind."""
 
+import gc
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -10,11 +12,11 @@ from run_files import write_run
 PROJECT = pathlib.Path(__file__).parents[3]
 
 
-def sac(*arguments, **variables):
+def sac(*arguments, cwd=None, **variables):
     """Returns exit code, output and error output of a command."""
     done = subprocess.run(
         [sys.executable, "-m", "tfagents_system", *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(PROJECT)} | variables,
+        cwd=cwd, env=os.environ | {"PYTHONPATH": str(PROJECT)} | variables,
         capture_output=True, text=True, encoding="ascii", timeout=240,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
@@ -31,3 +33,24 @@ def test_a_terminal_without_some_characters_shows_them_escaped(tmp_path):
     code, out, err = sac("list", tmp_path, PYTHONIOENCODING="ascii")
     assert (code, err) == (0, "")
     assert out.splitlines()[1].split()[:2] == [r"gr\xf6\xdfe", "stopped"]
+
+
+def test_user_code_has_the_garbage_collector_that_python_gives_it(tmp_path):
+    (tmp_path / "probe.py").write_text(
+        "import gc\n\nimport gymnasium\n\n\nclass Probe(gymnasium.Wrapper):\n"
+        "    def step(self, action):\n"
+        "        print('probe:', gc.isenabled(), gc.get_threshold(), flush=True)\n"
+        "        return super().step(action)\n"
+    )
+    arguments = "--env", "gymnasium:Pendulum-v1", "--wrap", "probe:Probe", "--nopredict"
+    code, out, err = sac("check", *arguments, cwd=tmp_path)
+    assert code == 0, err
+    assert set(re.findall("^probe: .*$", out, re.M)) == {f"probe: True {gc.get_threshold()}"}
+
+
+def test_a_script_that_imports_the_package_keeps_its_garbage_collector():
+    script = "import tfagents_system, gc; print(gc.isenabled(), gc.get_freeze_count())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True 0\n"

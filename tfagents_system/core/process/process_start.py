@@ -5,6 +5,7 @@ package's modules (run, workers, environments) would then hide a user's modules 
 and a user's modules (random, queue) would hide those that this package imports.
 """
 
+import gc
 import io
 import os
 import sys
@@ -26,7 +27,8 @@ _is_own = False
 def prepare() -> None:
     """Cleans the module search path, changes to the user's folder, and prepares messages.
 
-    The package calls it before it imports anything else.
+    The package calls it before it imports anything else. In our programs and tools, no garbage is
+    collected until `end_imports`.
     """
     global _is_own
     _is_own = is_own = _is_started_as_own()
@@ -36,6 +38,8 @@ def prepare() -> None:
     if is_own and not _is_found():  # it is not installed
         sys.path.append(os.path.dirname(FOLDER))
     if is_own:
+        # TensorFlow's import makes a million objects, and each collection would visit them all.
+        gc.disable()
         tolerate_warnings()
         _print_any_text()
     if is_own and (folder := os.environ.pop(WORKING_DIR_VARIABLE, None)):
@@ -43,6 +47,13 @@ def prepare() -> None:
             os.chdir(folder)
         except OSError as error:
             print(f"Note: {error}; this program works in {os.getcwd()} instead.", file=sys.stderr)
+
+
+def end_imports() -> None:
+    """Starts garbage collection in our programs and tools; what is imported by now is left out."""
+    if _is_own:
+        gc.freeze()
+        gc.enable()
 
 
 def tolerate_warnings() -> None:

@@ -30,6 +30,7 @@ from tfagents_system.core.errors import ConfigError, Interrupt
 from tfagents_system.core.names import did_you_mean
 from tfagents_system.core.process.ending import leave, tell
 from tfagents_system.core.process.guest import GUEST
+from tfagents_system.core.process.process_start import end_imports
 from tfagents_system.core.settings.variables import env_timeout_secs
 from tfagents_system.core.state.disk import is_disk_full
 
@@ -185,6 +186,7 @@ def run_tool(function: Callable[..., int | None], argv: Sequence[str]) -> typing
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
             signal.signal(number, _interrupt)
+    end_imports()
     GUEST.remember()
     threads = threading.enumerate()
     try:

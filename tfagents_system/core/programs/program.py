@@ -24,6 +24,7 @@ from tfagents_system.core.errors import (
 )
 from tfagents_system.core.process.ending import EXIT_BROKEN_OUTPUT, end_process, tell
 from tfagents_system.core.process.guest import GUEST, UserCodeError
+from tfagents_system.core.process.process_start import end_imports
 from tfagents_system.core.process.processes import adopt_orphans, keep_descriptors
 from tfagents_system.core.programs.command_line import of_user, with_arguments
 from tfagents_system.core.settings.variables import env_timeout_secs
@@ -125,6 +126,7 @@ def run_program(main: Callable[..., int], argv: Sequence[str]) -> NoReturn:
         adopt_orphans()  # for a program of a run, its supervise does this
     try:
         stop = StopFlag()
+        end_imports()
         GUEST.remember()
         call = with_arguments(main, argv)
         with GUEST.watching(env_timeout_secs(os.environ)):
