@@ -325,7 +325,7 @@ EVERYDAY = (
     "punctuation",
     "tuple",
     "nest",
-)  # .ci/run has the others, too
+)  # .ci/runs has the others, too
 
 
 @pytest.mark.parametrize(

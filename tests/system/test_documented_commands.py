@@ -68,6 +68,7 @@ ELSEWHERE = {
     "./run_tests.sh --faults": CI,
     "./run_tests.sh -m slow tests/shell/test_dockerfile.py": IMAGE,
     "bash .ci/run": CI,
+    "bash .ci/runs": ".ci/runs",
     "bash .ci/learning": "tests/learning_curves/test_gate.py",
     "./benchmarks/run.sh learner":
         "tests/benchmarks/test_main.py::test_every_command_names_a_program_that_exists",
