@@ -47,10 +47,10 @@ def test_the_project_has_the_specs_and_needs_no_build_for_them(folder):
     assert params.sac_log_alpha == -3.0  # of discrete actions
     assert params.actor_fc_layer_params == (128, 128)  # a layer is generated from goals
     (folder / "BallGame.x86_64").rename(folder / "moved")
-    before = psutil.Process().children(recursive=True)
+    before = set(psutil.Process().children(recursive=True))
     environment = make_eval_environment(params, seed=1)
     assert environment.observation_spec()["camera"].shape == (40, 40, 3)
-    assert psutil.Process().children(recursive=True) == before
+    assert set(psutil.Process().children(recursive=True)) <= before
     (folder / "moved").rename(folder / "BallGame.x86_64")
     assert environment.reset().observation["goal"].sum() == 1
     environment.close()
