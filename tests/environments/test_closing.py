@@ -84,7 +84,7 @@ def before():
         Simulator.shared.kill()
         Simulator.shared.wait()
         Simulator.shared = None
-    assert descendants() == found
+    assert descendants() <= found
 
 
 @pytest.mark.parametrize(("at_close", "note"), [
@@ -98,7 +98,7 @@ def test_an_environment_and_its_simulator_end_in_bounded_time(at_close, note, be
     began = time.monotonic()
     close_environment(environment, timeout_secs=0.2 if at_close is hang else 10)
     assert time.monotonic() - began < 10
-    assert descendants() == before
+    assert descendants() <= before
     said = capsys.readouterr().err
     assert said.startswith(note) and bool(said) == bool(note)
 
@@ -106,7 +106,7 @@ def test_an_environment_and_its_simulator_end_in_bounded_time(at_close, note, be
 def test_the_environment_of_a_block_ends_with_it_whatever_ends_the_block(before):
     with pytest.raises(KeyError), closed_at_end(make()):
         raise KeyError
-    assert descendants() == before
+    assert descendants() <= before
 
 
 def fails(seed):
@@ -131,7 +131,7 @@ def test_what_a_constructor_has_started_ends_if_there_is_no_environment(env_ctor
     params.frame_stack = 4
     with pytest.raises(Exception, match=message):
         make_collect_environment(params, 1)
-    assert descendants() == before
+    assert descendants() <= before
 
 
 def steps_until_failure(environment):
@@ -151,7 +151,7 @@ def test_of_many_failed_environments_one_simulator_lives_at_most(at_close, befor
         closed.append(len({p for p in descendants() - before}))
     assert max(closed) <= 2  # the shell and its child, of the one that is to be replaced
     environment.close()
-    assert descendants() == before
+    assert descendants() <= before
 
 
 def test_a_simulator_that_environments_share_lives_on_when_one_of_them_fails(before):

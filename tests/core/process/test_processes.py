@@ -33,7 +33,7 @@ def test_nothing_that_a_block_starts_is_left(argv):
             if "&" in argv[-1]:
                 started.wait()
             assert processes.descendants() - before
-        assert processes.descendants() == before
+        assert processes.descendants() <= before
         assert kept.poll() is None  # what was there before is not ours to end
         started.wait()
     finally:
