@@ -48,6 +48,19 @@ def test_user_code_has_the_garbage_collector_that_python_gives_it(tmp_path):
     assert set(re.findall("^probe: .*$", out, re.M)) == {f"probe: True {gc.get_threshold()}"}
 
 
+def test_every_program_and_tool_collects_garbage():
+    starts = ("run_tool(", "run_program(", "end_imports()")
+    mains = {
+        path.name: text.partition('if __name__ == "__main__":')[2]
+        for path in (PROJECT / "tfagents_system").rglob("*.py")
+        if path.name != "__main__.py"  # it calls run_tool for each command
+        and 'if __name__ == "__main__":' in (text := path.read_text())
+    }
+    assert {"guardian.py", "sac_train.py"} <= set(mains)
+    without = [name for name, main in mains.items() if not any(s in main for s in starts)]
+    assert without == []
+
+
 def test_a_script_that_imports_the_package_keeps_its_garbage_collector():
     script = "import tfagents_system, gc; print(gc.isenabled(), gc.get_freeze_count())"
     done = subprocess.run(

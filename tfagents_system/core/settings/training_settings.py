@@ -135,9 +135,10 @@ class TrainingSettings:
     matmul_precision: MatmulPrecision = one_of(
         get_args(MatmulPrecision),
         "auto",
-        "arithmetic of the matrix products of train steps: int16 needs AVX2, or AVX-512 with VNNI, "
-        "and the compiled ops, bfloat16 a CPU that has its instructions; auto is int16 where "
-        "possible, else float32; variables and policies are always float32",
+        "arithmetic of the matrix products of train steps: int16 needs the compiled ops and AVX2 "
+        "with FMA, and is faster with AVX-512 VNNI; bfloat16 needs a CPU that has its "
+        "instructions; auto is int16 where possible, else float32; variables and policies are "
+        "always float32",
     )
     n_step_returns: int = count(
         1,

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 
 from tfagents_system.core.errors import EXIT_CONFIG
+from tfagents_system.core.process.process_start import end_imports
 from tfagents_system.core.process.processes import (
     Process,
     close_descriptors,
@@ -72,4 +73,5 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    end_imports()
     main(sys.argv)

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 
 from tfagents_system.core.checkout import PROJECT
 from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
+from tfagents_system.core.process.process_start import end_imports
 
 MODULE = "tfagents_system.launch.local.private_network"
 
@@ -143,4 +144,5 @@ def main(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    end_imports()
     main(sys.argv[1:])

@@ -33,6 +33,7 @@ from tfagents_system.core.errors import (
     EXIT_STORAGE,
     EXIT_SUPERSEDED,
 )
+from tfagents_system.core.process.process_start import end_imports
 from tfagents_system.core.process.processes import Process, began, descendants, end, leftovers
 from tfagents_system.core.state.disk import SpaceGuard, is_disk_full, keep_printing_on_full_disk
 from tfagents_system.core.state.files import append_whole, overwrite, write_text_atomically
@@ -208,4 +209,5 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    end_imports()
     main(sys.argv)

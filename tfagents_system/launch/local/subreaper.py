@@ -10,6 +10,7 @@ import os
 import sys
 
 from tfagents_system.core.errors import EXIT_CONFIG
+from tfagents_system.core.process.process_start import end_imports
 from tfagents_system.core.process.processes import adopt_orphans
 
 MODULE = "tfagents_system.launch.local.subreaper"
@@ -25,4 +26,5 @@ def main(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    end_imports()
     main(sys.argv[1:])
