@@ -113,6 +113,19 @@ def test_there_must_be_demonstrations_and_no_experiment_of_the_name(given, demos
         clone((demos,), **given)
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_training(given, demos, tmp_path, capsys):
+    (tmp_path / "logs").touch()
+    with pytest.raises(ConfigError, match="^logs/mine cannot be written: Not a directory.$"):
+        clone((demos,), **given)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_long_name_is_as_good(given, demos, tmp_path):
+    name = "a" * 200  # the most that SAC_EXP_NAME allows
+    clone((demos,), **given | {"name": name, "steps": 1})
+    assert [path.name for path in (tmp_path / "logs").iterdir()] == [name]
+
+
 def test_a_user_agent_is_refused(given, demos, tmp_path):
     stock = """
     def agent_ctor(self, train_step, obs_spec, action_spec, time_step_spec):

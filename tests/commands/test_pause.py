@@ -76,14 +76,17 @@ def test_it_ends_if_somebody_resumes_meanwhile(paths, capsys):
 
 
 def test_a_pause_of_a_run_that_has_ended_is_for_its_next_start(tmp_path, capsys):
-    paths = ExperimentPaths(tmp_path)
-    paths.episodes.mkdir()
-    pause(tmp_path)
-    assert "are paused: no program runs, and the next start pauses, too" in capsys.readouterr().out
-    resume(tmp_path)
+    folder = tmp_path / "my run"
+    paths = ExperimentPaths(folder)
+    paths.episodes.mkdir(parents=True)
+    pause(folder)
+    out = capsys.readouterr().out
+    assert "are paused: no program runs, and the next start pauses, too" in out
+    assert f"To continue: sac resume '{folder}'\n" in out
+    resume(folder)
     assert paused(paths) == ()
     assert "is no longer paused; no program runs" in capsys.readouterr().out
-    resume(tmp_path)
+    resume(folder)
     assert "is not paused" in capsys.readouterr().out
 
 

@@ -23,6 +23,8 @@ from run_files import write_finished_run
         ),
         (["--grid", "num_iter=2", "--parallel=9999"], "--parallel is 9999, but there are "),
         (["--search", "num_iter=5:2"], "--search is 'num_iter=5:2'; expected "),
+        (["--grid", "discount=0.9,0.99", "--seed", "1", "-1"], "SAC_SEED is '-1'; expected "),
+        (["--grid", "num_iter=1,2", f"--name={'a' * 195}"], "'; expected letters, digits"),
     ],
 )
 def test_wrong_arguments_are_answered_and_write_nothing(tmp_path, arguments, message):

@@ -338,6 +338,11 @@ def test_a_file_of_windows_is_read_after_the_command_that_the_refusal_names(tmp_
             "--set is 'num_iter'; expected NAME=VALUE, without spaces around =.",
         ),
         (["--env=gym:Pendulum-v1", "--name=a b"], "'a b' cannot be the name of a project;"),
+        (["--env=gym:Pendulum-v1", f"--name={'a' * 201}"], "with a letter first, 200 at most."),
+        (
+            ["--env=gym:Pendulum-v1", "--horizon=5000000000"],
+            "--horizon is '5000000000'; expected an integer >= 1 and <= 1000000000.",
+        ),
         (["--sed=3"], "--sed is not a flag. Did you mean --seed?"),
         (
             ["--env=gym:Pendulum-v1", "--num-iter", "5"],
@@ -512,6 +517,39 @@ def test_an_experiment_that_waits_in_slurm_s_queue_is_not_renamed(tmp_path, monk
     (tmp_path / "squeue").write_text("#!/bin/sh\n")
     train._move_away(paths, None)
     assert not paths.root.exists()
+
+
+@pytest.mark.parametrize("seeds", [("1",), ("1", "2")])
+def test_the_earlier_run_gets_its_name_back_if_the_new_one_cannot_start(tmp_path, seeds):
+    assert sac(tmp_path, "new", "cart")[0] == 0
+    config = tmp_path / "cart_config.json"
+    name = "cart_seed_1" if len(seeds) > 1 else "cart"
+    write_finished_run(tmp_path / "logs" / name, tmp_path / "cart_params.py", config)
+    config.write_text('{"horizon": "100"}')
+    code, out, err = sac(
+        tmp_path, "train", "cart_variables.sh", "--force_new", "--seed", *seeds,
+        SAC_PLACEMENT="local",
+    )  # fmt: skip
+    assert code == 78 and 'cart_config.json: horizon is "100"' in err
+    first, last = [line for line in out.splitlines() if "_until_" in line]
+    kept = first.removeprefix(f"The earlier logs/{name} is now ").removesuffix(".")
+    assert last == f"Nothing was started, so {kept} is logs/{name} again."
+    assert [path.name for path in (tmp_path / "logs").iterdir()] == [name]
+    assert ExperimentPaths(tmp_path / "logs" / name).finished.exists()
+
+
+def test_an_experiment_that_has_begun_keeps_its_name_if_it_fails_later(tmp_path):
+    paths = ExperimentPaths(tmp_path / "logs/cart")
+    paths.episodes.mkdir(parents=True)
+
+    def fail_later():
+        paths.checkpoints.mkdir(parents=True)
+        return 1
+
+    assert train._anew(paths, {}, fail_later) == 1
+    assert [path.name for path in paths.root.iterdir()] == ["checkpoints"]
+    (kept,) = paths.root.parent.glob("cart_until_*")
+    assert (kept / "episodes").is_dir()
 
 
 def test_files_of_a_project_that_were_deleted_are_written_again(tmp_path):

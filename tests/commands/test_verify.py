@@ -7,6 +7,7 @@ import pytest
 from tfagents_system.commands import verify as verify_module
 from tfagents_system.commands.verify import verify
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.state.end_request import requested_end
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.records.episode_rows import COLUMNS
 
@@ -31,9 +32,13 @@ def second_run(tmp_path, monkeypatch):
     def prepare(code=0, **kwargs):
         environ = {}
 
-        def run_apart(given):
+        def run_apart(given, watch):
             environ.update(given)
-            make(tmp_path / "logs/run_verification", **kwargs)
+            watch()  # before there is any episode
+            again = make(tmp_path / "logs/run_verification", **kwargs)
+            again.end_request.parent.mkdir()
+            watch()
+            environ["END"] = requested_end(again)
             return code
 
         monkeypatch.setattr(verify_module, "run_apart", run_apart)
@@ -51,11 +56,15 @@ def test_a_run_that_is_the_same_but_for_its_times_is_verified_and_removed(
     monkeypatch.setenv("SAC_NUM_COLLECT_WORKERS", "3")
     environ = second_run(rows=[*later, "0,5,200,99,0,20,200,"])  # beyond the iterations compared
     assert verify(first.root, num_iter=3) == 0
-    assert capsys.readouterr().out == "The first 3 iterations are the same: 3 episodes.\n"
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "The first 3 iterations are the same: 3 episodes."
+    )
     assert not (tmp_path / "logs/run_verification").exists()
     assert environ["SAC_SEED"] == "7"
     assert (environ["SAC_PRIVATE_NETWORK"], environ["SAC_NUM_COLLECT_WORKERS"]) == ("0", "1")
-    assert environ["SAC_GIN_BINDINGS"] == "TrainParams.num_iter = 9\nTrainParams.num_iter = 3"
+    # Learning rates and lessons may depend on num_iter, so the second run has the first one's.
+    assert environ["SAC_GIN_BINDINGS"] == "TrainParams.num_iter = 9"
+    assert environ["END"] == "3 iterations are to be compared"
     assert environ["SAC_PARAMS"] == str(first.params)  # which knows whose copy it is
 
 
@@ -79,8 +88,9 @@ def test_the_first_difference_and_what_may_explain_it_are_named(tmp_path, second
 
 def test_fewer_episodes_and_a_run_that_fails_are_not_verified(tmp_path, second_run, capsys):
     first = make(tmp_path / "logs/run")
-    second_run(rows=ROWS[:2])
+    environ = second_run(rows=ROWS[:2])
     assert verify(first.root, num_iter=3) == 1
+    assert environ["END"] is None  # it has not gone further than the iterations compared
     assert "The second run has 2 episodes, the first one had 3." in capsys.readouterr().out
 
 

@@ -60,6 +60,7 @@ class TrainParams(TrainParamsBase):
     n_train_episodes_per_iter = 2
     n_episodes_in_buffer = 12
     n_eval_episodes = 2
+    learning_rate_schedule = "linear"  # over num_iter, also if fewer iterations are verified
     eval_period_itrs = 3
     log_period_itrs = 2
     checkpoint_period_itrs = 4

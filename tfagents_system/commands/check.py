@@ -34,6 +34,7 @@ from tfagents_system.core.programs.callbacks import Callbacks
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
 from tfagents_system.core.programs.params_loader import curriculum_of, load_params
 from tfagents_system.core.settings.env_config import load_env_config
+from tfagents_system.core.settings.hyperparameters import MOST_COUNT
 from tfagents_system.core.settings.minibatches import trains_offline
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import ENV_TIMEOUT_SECS, GIN_BINDINGS, Settings
@@ -53,7 +54,7 @@ def check(
     env: str | None = None,
     env_kwargs: tuple[str, ...] = (),
     wrap: tuple[str, ...] = (),
-    horizon: Annotated[int | None, AtLeast(1)] = None,
+    horizon: Annotated[int | None, AtLeast(1, MOST_COUNT)] = None,
     params: pathlib.Path | None = None,
     config: pathlib.Path | None = None,
     algo: Annotated[str | None, OneOf(ALGORITHMS)] = None,

@@ -33,6 +33,7 @@ from tfagents_system.core.settings.gin_bindings import parse_assignment
 from tfagents_system.core.settings.params import Params
 from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.files import (
+    make_folder_durably,
     rename_durably,
     temporary_name,
     write_json_durably,
@@ -102,11 +103,22 @@ def clone(
             raise ConfigError(f"{paths.root} already exists. Choose another --name, or move it "
                               "away.")  # fmt: skip
         train_params = load_params(settings.params, load_env_config(settings.config), bindings)
+        _check_can_write(paths)
         made, curve = _imitate(train_params, split, steps, seed)
         paths_given, num_held_out = [*map(str, demonstrations)], len(split.held_out)
         record = {"demonstrations": paths_given, "held_out": num_held_out, "curve": curve}
         checkpoint = _write(paths, settings, made, gin_text(train_params), record)
     print(f"{checkpoint} is written. Evaluate it: sac eval {shlex.quote(str(paths.root))}")
+
+
+def _check_can_write(paths: ExperimentPaths) -> None:
+    """Raises ConfigError if the experiment's folder could not be made once training has ended."""
+    folder = temporary_name(paths.root)
+    try:
+        make_folder_durably(folder)
+        folder.rmdir()
+    except OSError as error:
+        raise ConfigError(f"{paths.root} cannot be written: {os.strerror(error.errno)}.") from error
 
 
 def _bindings(assignments: Sequence[str]) -> list[str]:
@@ -216,7 +228,8 @@ def _write(
     """Makes the experiment's folder atomically; returns the name of its policy."""
     from tfagents_system.learning.policy_export import PolicyExporter
 
-    unfinished = ExperimentPaths(temporary_name(paths.root))
+    # `create` adds to this name, and names of files end at 255 bytes.
+    unfinished = ExperimentPaths(temporary_name(paths.root.with_name("clone")))
     provenance = experiment.Provenance.of_new_run(settings)
     lock = None
     try:

@@ -19,6 +19,7 @@ from tfagents_system.commands.projects.environment_trial import check_workers, t
 from tfagents_system.commands.projects.files import project_files, project_paths, write_project
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
+from tfagents_system.core.settings.hyperparameters import MOST_COUNT
 
 OWN = "own"
 MLAGENTS = "mlagents:"
@@ -38,7 +39,7 @@ def new(
     from_: str = OWN,
     env_kwargs: tuple[str, ...] = (),
     wrap: tuple[str, ...] = (),
-    horizon: Annotated[int | None, AtLeast(1)] = None,
+    horizon: Annotated[int | None, AtLeast(1, MOST_COUNT)] = None,
     workers: Annotated[int | None, AtLeast(1)] = None,
     mlagents: pathlib.Path | None = None,
     behavior: str | None = None,

@@ -12,6 +12,7 @@ that it pauses.
 
 import functools
 import pathlib
+import shlex
 import time
 from typing import Annotated
 
@@ -59,7 +60,7 @@ def pause(
         terminal.print(f"{shown} {how}: no program runs, and the next start pauses, too.")
     else:
         terminal.print(f"{shown} {how}, as every program has reported.")
-    terminal.print(f"To continue: sac resume {exp_dir}")
+    terminal.print(f"To continue: sac resume {printable(shlex.quote(str(exp_dir)))}")
 
 
 def resume(exp_dir: pathlib.Path, /) -> None:

@@ -32,6 +32,7 @@ from tfagents_system.commands.sweeps.trials import (
 )
 from tfagents_system.core.errors import EXIT_STOPPED, ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.settings.variables import Settings
 from tfagents_system.core.state.file_locks import open_lock, try_lock
 from tfagents_system.terminal.lines import Terminal
 
@@ -75,6 +76,10 @@ def sweep(
                           "files. See --help.")  # fmt: skip
     values, ranges = parse_grid(grid), parse_ranges(search)
     tasks = _tasks(variables, name, _checked_bindings(values, ranges, set_), seeds)
+    num_trials = trials if ranges else len(list(grid_trials(values)))
+    for task in tasks:
+        for last in task.experiments_of(Trial(num_trials - 1, {})):
+            Settings.from_environ(last.environ)  # refuses a seed, or a name that is too long
     slots = slots_of(tasks[0].placement, parallel)
     with contextlib.ExitStack() as locks:
         for task in tasks:
@@ -84,7 +89,7 @@ def sweep(
             sweeps = [_search_of(task, ranges, trials) for task in tasks]
         else:
             sweeps = [_grid_of(task, list(grid_trials(values))) for task in tasks]
-        total = len(tasks) * len(seeds) * (trials if ranges else len(list(grid_trials(values))))
+        total = len(tasks) * len(seeds) * num_trials
         runs = ParallelRuns(slots)
         Schedule(sweeps, runs, Progress(total), Terminal(), prune).run()
         for each in sweeps:

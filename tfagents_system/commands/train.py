@@ -15,7 +15,7 @@ import pathlib
 import platform
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -30,8 +30,9 @@ from tfagents_system.commands.earlier_runs import check_is_same
 from tfagents_system.commands.learned_data import settings_of_data
 from tfagents_system.commands.projects.environment_options import EnvironmentOptions, sources_of
 from tfagents_system.commands.projects.training_project import Files, project_of
-from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.errors import EXIT_CONFIG, ConfigError
 from tfagents_system.core.programs.command_line import AtLeast, OneOf
+from tfagents_system.core.settings.hyperparameters import MOST_COUNT
 from tfagents_system.core.settings.variables import INITIALIZE_FROM, Settings
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.kernels.build import build_if_missing
@@ -50,7 +51,7 @@ def train(
     unity: str | None = None,
     env_kwargs: tuple[str, ...] = (),
     wrap: tuple[str, ...] = (),
-    horizon: Annotated[int | None, AtLeast(1)] = None,
+    horizon: Annotated[int | None, AtLeast(1, MOST_COUNT)] = None,
     workers: Annotated[int | None, AtLeast(1)] = None,
     mlagents: pathlib.Path | None = None,
     behavior: str | None = None,
@@ -159,11 +160,9 @@ def train(
     if extend is not None:
         num_iter = extended_by(extend, [paths])
         environ = with_bindings(environ, bindings_of([f"num_iter={num_iter}"]))
-    if force_new:
-        _move_away(paths, environ.get(INITIALIZE_FROM))
     os.environ.clear()
     os.environ.update(environ)
-    return start()
+    return _anew(paths, environ, start) if force_new else start()
 
 
 def _check_first_start(
@@ -235,24 +234,43 @@ def _train_seeds(
             if paths.finished.exists():
                 check_is_same(paths, one, may_be_extended=True)
     for paths, one in runs:
+        run = partial(run_apart, one)
         if force_new:
-            _move_away(paths, one.get(INITIALIZE_FROM))
+            code = _anew(paths, one, run)
         elif paths.finished.exists() and read_finished(paths)["num_iter"] >= num_iter:
             print(f"{paths.root} is finished.", flush=True)
             continue
-        if code := run_apart(one):
+        else:
+            code = run()
+        if code:
             return code
     return 0
 
 
-def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
-    """Renames an experiment, if there is one.
+def _anew(paths: ExperimentPaths, environ: Mapping[str, str], run: Callable[[], int]) -> int:
+    """Renames an experiment, if there is one, and runs; returns the exit code.
+
+    If the run cannot start, as after wrong input, the experiment gets its name back.
+    """
+    kept = _move_away(paths, environ.get(INITIALIZE_FROM))
+    code = EXIT_CONFIG
+    try:
+        code = run()
+    finally:
+        if kept is not None and code and not paths.root.exists():
+            os.rename(kept, paths.root)
+            print(f"Nothing was started, so {kept} is {paths.root} again.", flush=True)
+    return code
+
+
+def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> pathlib.Path | None:
+    """Renames an experiment, if there is one; returns its new path.
 
     Raises:
       ConfigError: If it is running, or its weights are needed.
     """
     if not paths.root.exists():
-        return
+        return None
     lock = None
     if paths.root.is_dir():
         if shutil.which("squeue") and (jobs := jobs_in_queue(paths)):
@@ -274,3 +292,4 @@ def _move_away(paths: ExperimentPaths, initialize_from: str | None) -> None:
     if lock is not None:
         os.close(lock)
     print(f"The earlier {paths.root} is now {kept}.", flush=True)
+    return kept

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from tfagents_system.comparison.settings_difference import settings_differences
 from tfagents_system.core.errors import EXIT_FINISHED, ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.state.end_request import request_end
 from tfagents_system.core.state.paths import ExperimentPaths, existing_experiment
 from tfagents_system.core.state.provenance import read_provenance
 from tfagents_system.launch.start import environment_of_runs, run_apart
@@ -23,7 +24,7 @@ from tfagents_system.records.episode_rows import COLUMNS
 
 SUFFIX = "_verification"
 OF_THE_CALLER = ("SAC_PRIVATE_NETWORK", "SAC_ENV_TIMEOUT_SECS")  # numbers do not depend on them
-NOT_COMPARED = ("num_iter", "host")
+NOT_COMPARED = ("host",)
 
 
 def verify(exp_dir: pathlib.Path, /, num_iter: Annotated[int, AtLeast(1)] = 10) -> int:
@@ -41,13 +42,19 @@ def verify(exp_dir: pathlib.Path, /, num_iter: Annotated[int, AtLeast(1)] = 10) 
     saved = _repeatable(first)
     if again.root.exists():
         raise ConfigError(f"{again.root} is left of an earlier verification: move it away.")
-    expected = read_episodes(first, num_iter)
+    expected = _before(num_iter, read_episodes(first))
     if not expected or max(iteration for iteration, _ in expected) < num_iter - 1:
         raise ConfigError(f"{first.root} has not done {num_iter} iterations yet; lower --num_iter.")
-    code = run_apart(_environ_of(first, again, saved, num_iter))
+
+    def end_if_done() -> None:
+        if any(iteration >= num_iter for iteration, _ in read_episodes(again)):
+            request_end(again, f"{num_iter} iterations are to be compared")
+
+    # It has the first run's num_iter: learning rates and lessons may depend on it.
+    code = run_apart(_environ_of(first, again, saved), end_if_done)
     if code != EXIT_FINISHED:
         return code
-    seen = read_episodes(again, num_iter)
+    seen = _before(num_iter, read_episodes(again))
     if seen == expected:
         shutil.rmtree(again.root)
         print(f"The first {num_iter} iterations are the same: {len(seen)} episodes.")
@@ -87,10 +94,9 @@ def _repeatable(paths: ExperimentPaths) -> dict[str, Any]:
 
 
 def _environ_of(
-    first: ExperimentPaths, again: ExperimentPaths, saved: Mapping[str, Any], num_iter: int
+    first: ExperimentPaths, again: ExperimentPaths, saved: Mapping[str, Any]
 ) -> dict[str, str]:
     """Returns the variables that start the first run again; `saved` is its record."""
-    bindings = [*saved["gin_bindings"], f"TrainParams.num_iter = {num_iter}"]
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("SAC_") or name in OF_THE_CALLER}  # fmt: skip
     return environment_of_runs(kept | {
@@ -98,14 +104,14 @@ def _environ_of(
         "SAC_PARAMS": str(first.params),
         "SAC_CONFIG": str(first.config),
         "SAC_SEED": str(saved["seed"]),
-        "SAC_GIN_BINDINGS": "\n".join(bindings),
+        "SAC_GIN_BINDINGS": "\n".join(saved["gin_bindings"]),
         "SAC_NUM_COLLECT_WORKERS": "1",
         "SAC_DETERMINISTIC": "1",
     })  # fmt: skip
 
 
-def read_episodes(paths: ExperimentPaths, num_iter: int) -> list[tuple[int, str]]:
-    """Returns (iteration, all columns but the time) of each episode of the first iterations.
+def read_episodes(paths: ExperimentPaths) -> list[tuple[int, str]]:
+    """Returns (iteration, all columns but the time) of each episode.
 
     Collected episodes come first, then evaluations.
     """
@@ -120,12 +126,15 @@ def read_episodes(paths: ExperimentPaths, num_iter: int) -> list[tuple[int, str]
                 continue
             if not fields[iteration].isdecimal():
                 raise ConfigError(f"{file}: damaged ({line[:80]!r}). There is nothing to compare.")
-            if int(fields[iteration]) < num_iter:
-                named = dict(zip(COLUMNS, fields, strict=True))
-                del named["wall_time"]
-                values = ", ".join(f"{name} {value}" for name, value in named.items() if value)
-                episodes.append((int(fields[iteration]), f"{shown}: {values}"))
+            named = dict(zip(COLUMNS, fields, strict=True))
+            del named["wall_time"]
+            values = ", ".join(f"{name} {value}" for name, value in named.items() if value)
+            episodes.append((int(fields[iteration]), f"{shown}: {values}"))
     return episodes
+
+
+def _before(num_iter: int, episodes: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    return [episode for episode in episodes if episode[0] < num_iter]
 
 
 def _differences(expected: list[tuple[int, str]], seen: list[tuple[int, str]]) -> list[str]:

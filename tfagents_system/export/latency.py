@@ -17,6 +17,7 @@ import numpy as np
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.programs.command_line import AtLeast
+from tfagents_system.core.state.files import read_json
 from tfagents_system.export.policy import FORMATS
 from tfagents_system.terminal.progress import progress_bar
 
@@ -68,7 +69,12 @@ def latency(folder: str, /, num_actions: Annotated[int, AtLeast(1)] = 10_000) ->
             f"{folder} has no exported model. Make some first: sac export logs/... --to numpy"
         )
     for name in names:
-        if "dtypes" not in json.loads((pathlib.Path(folder) / name / "example.json").read_text()):
+        file = pathlib.Path(folder) / name / "example.json"
+        try:
+            example = read_json(file) or {}
+        except ValueError as error:
+            raise ConfigError(f"{file}: damaged ({error}): call sac export again.") from error
+        if "dtypes" not in example:
             raise ConfigError(f"{folder}/{name} is of an earlier version: call sac export again.")
     print(f"{'format':<12}{'median, us':>12}{'99.9 %, us':>12}")
     for name in names:

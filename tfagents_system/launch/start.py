@@ -3,12 +3,13 @@
 Example: python -m tfagents_system.launch.start   (run_script.sh and `sac train` do)
 """
 
+import contextlib
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tfagents_system.core.errors import EXIT_FINISHED
 from tfagents_system.core.process.process_start import launch_arguments
@@ -16,6 +17,7 @@ from tfagents_system.core.programs.command_line import run_tool
 from tfagents_system.core.settings.variables import Settings
 
 MODULE = "tfagents_system.launch.start"
+WATCH_PERIOD_SECS = 1.0
 _PROXIES = [f"{kind}_proxy" for kind in ("http", "https", "all", "grpc")]
 # Variables that break gRPC to localhost, or the import of TensorFlow 2.15.
 UNWANTED = (*_PROXIES, *map(str.upper, _PROXIES), "TF_USE_LEGACY_KERAS")
@@ -56,10 +58,10 @@ def start() -> int:
     return EXIT_FINISHED
 
 
-def run_apart(environ: Mapping[str, str]) -> int:
+def run_apart(environ: Mapping[str, str], watch: Callable[[], object] | None = None) -> int:
     """Calls `start` in a separate process; returns the exit code.
 
-    Until then, signals to this process go to the run.
+    Until then, signals to this process go to the run, and `watch` is called each second.
     """
     run = subprocess.Popen([sys.executable, "-m", MODULE], **launch_arguments(environ))
     of_caller = {
@@ -67,6 +69,10 @@ def run_apart(environ: Mapping[str, str]) -> int:
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, frame: run.terminate()),
     }
     try:
+        while watch is not None and run.poll() is None:
+            watch()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                run.wait(WATCH_PERIOD_SECS)
         return run.wait()
     finally:  # a later run would inherit an ignored signal for good
         for number, handler in of_caller.items():

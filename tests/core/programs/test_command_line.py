@@ -31,7 +31,7 @@ def film(
     exp_dir: pathlib.Path,
     secs: float = 10.0,
     /,
-    num_episodes: Annotated[int, AtLeast(1)] = 5,
+    num_episodes: Annotated[int, AtLeast(1, 10**9)] = 5,
     quality: Annotated[str, OneOf(("low", "high"))] = "low",
     names: tuple[str, ...] = (),
     checkpoint: str | None = None,
@@ -99,8 +99,12 @@ def test_the_first_required_flag_may_be_given_by_its_place(capsys):
     [
         (["--num_episode=3"], "--num_episode is not a flag. Did you mean --num_episodes?"),
         (["--stop=1"], "--stop is not a flag. Allowed: --checkpoint, --help, --names"),
-        (["--num_episodes=0"], "--num_episodes is '0'; expected an integer >= 1."),
-        (["--num_episodes=many"], "--num_episodes is 'many'; expected an integer >= 1."),
+        (["--num_episodes=0"], "--num_episodes is '0'; expected an integer >= 1 and"),
+        (
+            ["--num_episodes=many"],
+            "--num_episodes is 'many'; expected an integer >= 1 and <= 1000000000.",
+        ),
+        (["--num_episodes=1000000001"], "--num_episodes is '1000000001'; expected an integer >="),
         (["--quality=best"], "--quality is 'best'; expected one of low, high."),
         (["soon"], "SECS is 'soon'; expected a number."),
         (["nan"], "SECS is 'nan'; expected a number."),

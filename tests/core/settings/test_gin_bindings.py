@@ -64,6 +64,7 @@ def test_of_each_name_the_last_binding_holds():
         ("TrainParams.layers = (64, 32)", "TrainParams.layers = (64, 32)", (64, 32)),
         ("algorithm=td3", "TrainParams.algorithm = 'td3'", "td3"),
         ("path=a;b = 'c'", "TrainParams.path = \"a;b = 'c'\"", "a;b = 'c'"),
+        ("layers=(64,\n  64)", "TrainParams.layers = (64, 64)", (64, 64)),  # as lines separate
         ("path=a\nb", "TrainParams.path = 'a\\nb'", "a\nb"),
         ("num_iter=+5", "TrainParams.num_iter = '+5'", "+5"),  # gin has no such number
         ("combiner=@Sum()", "TrainParams.combiner = @Sum()", "@Sum()"),

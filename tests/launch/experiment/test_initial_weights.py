@@ -71,6 +71,17 @@ def test_an_experiment_with_policies_alone_must_name_one(tmp_path):
         InitialWeights.find(str(tmp_path))
 
 
+def test_a_clone_without_its_policy_is_refused(tmp_path):
+    paths = ExperimentPaths(tmp_path)
+    paths.policy_checkpoint(5).mkdir(parents=True)
+    paths.clone.write_text("{}")
+    paths.episodes.mkdir()
+    assert InitialWeights.find(str(tmp_path)).checkpoint == paths.policy_checkpoint(5)
+    paths.policy_checkpoint(5).rmdir()
+    with pytest.raises(ConfigError, match="SAC_INITIALIZE_FROM is .* has no checkpoint"):
+        InitialWeights.find(str(tmp_path))
+
+
 def test_a_copy_has_no_replay_buffer_and_says_if_the_checkpoint_is_gone(paths, tmp_path):
     weights = InitialWeights.find(str(paths.root))
     weights.copy_to(tmp_path / "copy")

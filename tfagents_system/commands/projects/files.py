@@ -61,10 +61,10 @@ def project_paths(name: str, folder: pathlib.Path) -> list[pathlib.Path]:
     Raises:
       ConfigError: If `name` is not valid for files and an experiment.
     """
-    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+    if not re.fullmatch(r"[A-Za-z]\w{0,199}", name, re.ASCII):  # as SAC_EXP_NAME
         raise ConfigError(
             f"{name!r} cannot be the name of a project; expected letters, digits and _, "
-            "with a letter first."
+            "with a letter first, 200 at most."
         )
     ends = ("params.py", "config.json", "variables.sh")
     return [folder / f"{name}_{end}" for end in ends]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tfagents_system.commands.projects.environment_ids import EnvironmentId
 from tfagents_system.commands.projects.environment_options import EnvironmentOptions, literal
 from tfagents_system.commands.projects.recipes import recipe_for
+from tfagents_system.core.settings.hyperparameters import MOST_COUNT
 
 STEPS_PER_ITERATION = 1000
 ENV_STEPS = 300_000
@@ -141,7 +142,7 @@ def params_text(
     stacks = observes_image and kind != "unity" and not has_stack
     is_discrete = environment is not None and environment.is_discrete
     recipe = recipe_for(algorithm, horizon, is_discrete)
-    train_steps = recipe.train_steps * episodes * horizon
+    train_steps = min(recipe.train_steps * episodes * horizon, MOST_COUNT)
     return _PARAMS.format(
         title=title,
         slug=slug,

@@ -40,17 +40,19 @@ _KINDS = {int: "an integer", float: "a number", str: "a text", pathlib.Path: "a 
 
 @dataclasses.dataclass(frozen=True)
 class AtLeast:
-    """Allows numbers from `minimum` on: `Annotated[int, AtLeast(1)]`."""
+    """Allows numbers from `minimum` on, to `at_most`: `Annotated[int, AtLeast(1)]`."""
 
     minimum: float
+    at_most: float = math.inf
 
     def allows(self, value: Any) -> bool:
         """Returns whether `value` is allowed."""
-        return value >= self.minimum
+        return self.minimum <= value <= self.at_most
 
     def describe(self, kind: str) -> str:
         """Returns what is allowed, such as "an integer >= 1"."""
-        return f"{kind} >= {self.minimum:g}"
+        limit = "" if self.at_most == math.inf else f" and <= {self.at_most}"
+        return f"{kind} >= {self.minimum:g}{limit}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -82,7 +82,8 @@ def parse_assignment(text: str, where: str) -> Binding:
     name = name.removeprefix("TrainParams.")
     if not (re.fullmatch(r"\w+", name) and equals and value):
         raise ConfigError(f"{where} is {text!r}; expected NAME=VALUE, without spaces around =.")
-    for literal in (value, f"({value})"):  # gin needs parentheses: 256,256
+    in_one_line = re.sub(r"\s*\n\s*", " ", value)  # lines separate bindings
+    for literal in (in_one_line, f"({in_one_line})"):  # gin needs parentheses: 256,256
         try:
             return parse_binding(f"TrainParams.{name} = {literal}", where)
         except ConfigError:

@@ -5,6 +5,7 @@ import errno
 import os
 import pathlib
 import re
+import shlex
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import nearest_name
@@ -281,6 +282,7 @@ def existing_experiment(exp_dir: pathlib.Path) -> ExperimentPaths:
             raise ConfigError(f"{exp_dir} cannot be read: {os.strerror(errno.EACCES)}.")
         inside = sorted(str(path) for path in exp_dir.glob("[!.]*") if is_experiment(path))
         hint = f" It holds {inside[0]}" if inside else ""
-        hint += f" and {len(inside) - 1} more: sac list {exp_dir}" if inside[1:] else ""
+        if inside[1:]:
+            hint += f" and {len(inside) - 1} more: sac list {shlex.quote(str(exp_dir))}"
         raise ConfigError(f"{exp_dir} is not the folder of an experiment.{hint}")
     return ExperimentPaths(exp_dir.absolute())  # user code may change the working directory

@@ -5,7 +5,6 @@ Otherwise an edit during a run would reach only restarted programs, and the prog
 
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import shutil
@@ -73,9 +72,8 @@ def copied_modules(paths: ExperimentPaths) -> list[UserModule]:
 
 def modules_in(running: pathlib.Path) -> list[UserModule]:
     """Returns the modules with copies in a folder `running/`."""
-    try:
-        table = json.loads((running / TABLE).read_text())
-    except FileNotFoundError:  # a start of an earlier version, without copies
+    table = read_json(running / TABLE)
+    if table is None:  # a start of an earlier version, without copies
         return []
     copies = running.absolute() / MODULES
     return [UserModule(**each, source=str(copies / f"{each['name']}.py")) for each in table]
@@ -117,7 +115,7 @@ def _copy_modules(modules: Sequence[UserModule], running: pathlib.Path) -> None:
     """Adds Python files to the copies, then replaces their table."""
     folder, table = running / MODULES, running / TABLE
     folder.mkdir(exist_ok=True)
-    entries = json.loads(table.read_text()) if table.exists() else []
+    entries = read_json(table) or []
     for module in modules:
         if not module.file.endswith(".py"):
             continue

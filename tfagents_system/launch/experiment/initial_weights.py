@@ -38,8 +38,9 @@ class InitialWeights:
             if name:
                 return cls(_checkpoint(paths, name))
             if paths.clone.exists():
-                return cls(paths.policy_checkpoints()[-1])
-            checkpoint = newest_intact_generation(paths.checkpoints)
+                checkpoint = next(reversed(paths.policy_checkpoints()), None)
+            else:
+                checkpoint = newest_intact_generation(paths.checkpoints)
         except ConfigError as error:
             raise ConfigError(f"{INITIALIZE_FROM} is {text!r}: {error}") from error
         if checkpoint is None:

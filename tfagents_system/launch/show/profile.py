@@ -46,7 +46,7 @@ def profile_table(phases: Mapping[str, Mapping[str, float]]) -> str:
     return "\n".join(lines)
 
 
-def profile(exp_dir: pathlib.Path, secs: Annotated[float, AtLeast(0)] = 10.0, /) -> None:
+def profile(exp_dir: pathlib.Path, secs: Annotated[float, AtLeast(0, 86_400)] = 10.0, /) -> None:
     """Prints the table.
 
     Args:
