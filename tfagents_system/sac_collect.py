@@ -42,7 +42,6 @@ from tfagents_system.core.settings.params import Params
 from tfagents_system.core.state.liveness import SILENT_SECS
 from tfagents_system.core.state.run_spec import await_run_spec
 from tfagents_system.core.state.running import is_finished
-from tfagents_system.data.item_layout import ItemLayout
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.remarks import remarks_on
 from tfagents_system.policies.acting import AgentPolicies, RandomPolicy
@@ -128,10 +127,13 @@ def collect(
     adder = _make_adder(run, made, client, stream, records, tables, num_slots)
     reader = VariableReader(replay_address, policies.variables, VARIABLES_PERIOD_SECS,
                             num_courses=len(run.curriculum.courses))  # fmt: skip
+    num_initial = ReplayLimits.from_settings(params, run.horizon, made.layout).min_size
     make_worker = _worker_class(collects, num_slots)
     if deterministic:
         publish_round = RoundPublisher(client).publish
-        make_worker = functools.partial(LockStepWorker, publish_round=publish_round)
+        make_worker = functools.partial(
+            LockStepWorker, publish_round=publish_round, num_initial_items=num_initial
+        )
     look = CheckpointWatch(run.paths, stream, env_timeout_secs + SILENT_SECS).look
     relabelling = _make_relabelling(params, seed(SeedPurpose.GOALS), num_slots)
     worker = make_worker(
@@ -150,7 +152,7 @@ def collect(
         fill_policy = RandomPolicy(action_spec, seed(SeedPurpose.RANDOM_POLICY))
     prefer_response()  # the threads that send and receive exist by now, and keep their policy
     try:
-        return worker.run(_num_to_fill_fn(run, made.layout, client, stop), fill_policy)
+        return worker.run(_num_to_fill_fn(num_initial, client, stop), fill_policy)
     finally:
         environments.close()
         environments.watchdog.rest()
@@ -212,19 +214,16 @@ def _make_relabelling(params: Params, seed: int, num_slots: int) -> list[GoalRel
     ]
 
 
-def _num_to_fill_fn(
-    run: Run, layout: ItemLayout, client: reverb.Client, stop: StopFlag
-) -> Callable[[], int]:
-    """Returns a function that asks the server how many items the initial fill still lacks.
+def _num_to_fill_fn(num_initial: int, client: reverb.Client, stop: StopFlag) -> Callable[[], int]:
+    """Returns a function that asks the server how many of the initial fill's items it still lacks.
 
     The server counts insertions over the whole run, including checkpoints, so the fill happens
     once, whichever worker does it and however often workers restart.
     """
-    min_size = ReplayLimits.from_settings(run.params, run.horizon, layout).min_size
 
     def num_to_fill() -> int:
         stats = _ask_server(lambda: experience_stats(client, ANSWER_TIMEOUT_SECS), stop)
-        return min_size - stats[1] if stats else 0
+        return num_initial - stats[1] if stats else 0
 
     return num_to_fill
 

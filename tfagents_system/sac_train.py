@@ -92,7 +92,7 @@ class Training:
         self._timer = self.records.timer
         self._saved_at = time.monotonic()
         secs_before = functools.partial(training_secs_so_far, run.paths)
-        self._early_end = EarlyEnd(run.paths, run.params.stop_when, secs_before)
+        self._early_end = EarlyEnd(run.paths, run.params.stop_when, secs_before, data.in_lock_step)
         self._start = StartRecord(run.paths, run.gin_bindings, made.arithmetic, fence)
         fence.check()
         record_gin(run.paths.gin, gin_text(run.params))
@@ -137,6 +137,8 @@ class Training:
             if metrics is not None:
                 wait_secs = metrics["data_wait_secs"] * (self.train_step - train_step)
                 self._timer.move(call_secs - wait_secs, waiting, "train steps")
+                if self.train_step % num_steps == 0:
+                    self._early_end.look()
             phase = Phase.WAITING_FOR_DATA if metrics is None else Phase.TRAINING
             self.records.report(phase, self._status_fields)
             # Also without a step: a restarted replay server may have lost the variables.
@@ -183,9 +185,8 @@ class Training:
 
     @property
     def _is_finished(self) -> bool:
-        if self.train_step >= self._run.num_train_steps:
-            return True
-        return self._start.is_proven and self._early_end.reason is not None
+        ends_early = self._start.is_proven and self._early_end.reason is not None
+        return ends_early or self.train_step >= self._run.num_train_steps
 
     def _end(self, stop: StopFlag) -> int:
         if self._learner.is_compiling:  # compiling uses the agent, so it cannot be saved now

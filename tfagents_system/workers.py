@@ -88,14 +88,15 @@ class Worker(WorkerBase):
             time_step: Any, action: Any, next_time_step: Any, state: Any, is_intervention: bool
         ) -> bool:
             records.env_step += 1
-            goes_on = self._adder.add(
+            goes_on = is_kept = self._adder.add(
                 time_step, action, next_time_step, state, is_intervention=is_intervention
             )
-            rejections.note(goes_on)
+            rejections.note(is_kept)
             if observers:
                 observers(time_step, action, next_time_step)
             if relabelling:
-                relabelling.note(time_step, action, next_time_step, collect.get_info())
+                info = collect.get_info()
+                relabelling.note(time_step, action, next_time_step, info, is_kept)
             if self._adder.is_burst_due:
                 self._send(phase)
                 goes_on = goes_on and not self._should_end() and not is_enough()

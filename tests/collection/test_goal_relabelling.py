@@ -25,7 +25,7 @@ def copies_of(env, num_copies, strategy="future", num_steps=4, seed=0):
     relabelling = GoalRelabelling(num_copies, strategy, np.random.default_rng(seed), False)
 
     def observe(time_step, action, next_time_step, state):
-        relabelling.note(time_step, action, next_time_step, environment.get_info())
+        relabelling.note(time_step, action, next_time_step, environment.get_info(), True)
         return True
 
     policy = RandomPolicy(environment.current().action_spec(), seed)
@@ -114,7 +114,7 @@ def test_copies_end_where_no_time_is_left(time_aware, at_the_end):
     relabelling = GoalRelabelling(1, "final", np.random.default_rng(0), time_aware)
 
     def observe(time_step, action, next_time_step, state):
-        relabelling.note(time_step, action, next_time_step, environment.get_info())
+        relabelling.note(time_step, action, next_time_step, environment.get_info(), True)
         return True
 
     run_episode(environment, RandomPolicy(environment.current().action_spec(), 0), 3, observe)
@@ -140,9 +140,23 @@ def test_an_episode_is_copied_once_and_a_cut_one_is_forgotten():
     assert len(copies) == 4 and not list(relabelling.copies(environment))
     first = environment.reset()
     second = environment.step(np.zeros(1, np.float32))
-    relabelling.note(first, np.zeros(1), second, {})  # of an episode that fails later
-    relabelling.note(first, np.zeros(1), second, {})
+    relabelling.note(first, np.zeros(1), second, {}, True)  # of an episode that fails later
+    relabelling.note(first, np.zeros(1), second, {}, True)
     assert len(list(relabelling.copies(environment))) == 1
+
+
+def test_a_step_that_is_not_kept_has_no_copies():
+    environment = replaceable(GymEnvironment(Walk(), seed=1))
+    relabelling = GoalRelabelling(1, "final", np.random.default_rng(0), False)
+    first = environment.reset()
+    second = environment.step(np.zeros(1, np.float32))
+    broken = second._replace(reward=np.float32(np.nan))
+    relabelling.note(first, np.zeros(1), second, {}, True)
+    relabelling.note(second, np.zeros(1), broken, {}, False)  # ends the episode
+    assert len(list(relabelling.copies(environment))) == 1
+    relabelling.note(first, np.zeros(1), second, {}, True)  # of an episode that fails later
+    relabelling.note(first, np.zeros(1), broken, {}, False)
+    assert not list(relabelling.copies(environment))
 
 
 def test_other_rewards_than_those_of_the_steps_are_refused():
@@ -163,6 +177,6 @@ def test_a_step_that_follows_the_first_of_an_episode_keeps_those_before():
     assert time_step.step_type == ts.StepType.FIRST
     for _ in range(3):
         following = environment.step(np.zeros(1, np.float32))
-        relabelling.note(time_step, np.zeros(1, np.float32), following, None)
+        relabelling.note(time_step, np.zeros(1, np.float32), following, None, True)
         time_step = following
     assert len(list(relabelling.copies(environment))) == 3

@@ -22,7 +22,10 @@ def taken(reported, spec=BOX):
     return Interventions(spec).taken(POLICYS, {"action": reported})
 
 
-@pytest.mark.parametrize("info", [None, {}, {"distance": 1.0}, {"action": None}, "text", ()])
+@pytest.mark.parametrize(
+    "info",
+    [None, {}, {"distance": 1.0}, {"action": None}, {"intervention": None}, "text", (), np.ones(2)],
+)
 def test_the_policys_action_is_stored_if_no_other_is_reported(info):
     interventions = Interventions(BOX)
     assert interventions.taken(POLICYS, info) is POLICYS
@@ -73,6 +76,24 @@ def test_the_share_counts_the_env_steps_of_an_episode():
     for info in infos:
         interventions.taken(POLICYS, info)
     assert interventions.numbers == {"interventions": 1 / 4}
+
+
+@pytest.mark.parametrize("flag", [1, np.True_, np.array([1.0])])
+def test_a_flag_is_a_bool_or_a_number(flag):
+    interventions = Interventions(BOX)
+    interventions.taken(POLICYS, {"intervention": flag})
+    assert interventions.is_newest and interventions.numbers == {"interventions": 1}
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown"),
+    [("no", "'no'"), (np.nan, "nan"), ([], r"float64 of shape \(0,\)"),
+     (np.array([True, False]), r"bool of shape \(2,\)")],
+)  # fmt: skip
+def test_what_is_no_flag_is_told(flag, shown):
+    message = rf"info\['intervention'\] is {shown}; expected a bool, 0 or 1, .* at env step 1 of"
+    with pytest.raises(TakenActionError, match=message):
+        Interventions(BOX).taken(POLICYS, {"intervention": flag})
 
 
 class TakenOverEnv(CountingEnv):

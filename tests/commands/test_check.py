@@ -101,7 +101,8 @@ class Line(py_environment.PyEnvironment):
 
     def get_info(self):
         infos = {"success": {"success": np.zeros(3)}, "info": {"distance": abs(self._place)},
-                 "taken": {"action": [0.5]}, "no action": {"action": [7.0]}}
+                 "taken": {"action": [0.5]}, "no action": {"action": [7.0]},
+                 "no flag": {"intervention": "perhaps"}, "array": np.zeros(2)}
         return infos.get(self._fault, {"success": False})
 
     def set_state(self, state):
@@ -245,6 +246,8 @@ def test_demonstrations_are_read_and_compared(size, code, verdict, text, tmp_pat
             "WRONG",
             r"info\['action'\].* is \[7.0\], beyond -1.0 to 1.0",
         ),
+        ("no flag", "interventions", "WRONG", r"info\['intervention'\] is 'perhaps'; expected a"),
+        ("array", "reward", "ok", ""),
         ("taken", "interventions", "ok", r"info\['action'\] is stored in place"),
         ("success", "success", "note", r"info\['success'\] is float64 of shape \(3,\)"),
         ("black", "rendering", "note", r"6 x 4, all of one color, \[0, 0, 0\] .*floats 0 to 1"),

@@ -132,6 +132,37 @@ def test_the_horizon_cuts_episodes_only_of_environments_that_it_can_reset():
         run(episodes, adapter, num_ticks=3)
 
 
+class NanEnv(TapeEnv):
+    """The second step of the second episode has the reward NaN."""
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        is_broken = (self.episode, self.position) == (1, 2)
+        return observation, np.nan if is_broken else reward, *rest
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_after_a_step_that_is_rejected_the_next_episode_begins_and_the_others_go_on(mode):
+    environments = [NanEnv(0, ends_at=0.0), TapeEnv(1, ends_at=0.0)]
+    vector = SyncVectorEnv([lambda e=e: e for e in environments], autoreset_mode=mode)
+    adapter = GymnasiumVectorEnvironment(vector, 7)
+    seen = {0: [], 1: []}
+
+    def observe(slot, time_step, action, next_time_step, state):
+        seen[slot].append(next_time_step.observation[1:].tolist())
+        return bool(np.isfinite(next_time_step.reward))
+
+    ends = run(side_by_side(adapter, observe), adapter, num_ticks=22)
+    for slot in (0, 1):
+        episodes = [end.result for end in ends if end.slot == slot]
+        lengths = [5, 2 if slot == 0 else 5, 5]  # the simulator's episodes have 5 steps
+        assert [episode.length for episode in episodes[:3]] == lengths
+        assert [episode.is_complete for episode in episodes[:3]] == [n == 5 for n in lengths]
+        assert seen[slot][: sum(lengths)] == [
+            [episode, step] for episode, n in enumerate(lengths) for step in range(1, n + 1)
+        ]
+
+
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_failure_ends_the_episodes_of_all_slots_and_a_new_environment_begins(mode):
     _, adapter = make(mode, is_odd=True)

@@ -35,11 +35,15 @@ class TapeLearner:
         self._reader.publish_iteration(next(self._iterations))
 
 
+NUM_INITIAL = 6  # items of the initial fill; here an env step is one
+
+
 def run_in_lock_step(run, iterations, num_to_fill=lambda adder: 0):
     adder = FakeAdder(burst_length=2)
     reader = FakeReader(FakeTickets(2, 3, num_iter=5))
     learner = TapeLearner(reader, iterations)
-    make = functools.partial(LockStepWorker, publish_round=learner.take_round)
+    make = functools.partial(LockStepWorker, publish_round=learner.take_round,
+                             num_initial_items=NUM_INITIAL)  # fmt: skip
     worker = make_worker(run, adder, reader, environment=learner.environment, make=make)
     fill_policy = RandomPolicy(EpisodeStepEnv().action_spec(), 0)
     assert worker.run(lambda: num_to_fill(adder), fill_policy) == EXIT_FINISHED
@@ -68,10 +72,10 @@ def test_a_learner_that_has_gone_back_is_not_waited_for_and_gets_no_steps_twice(
 def test_a_first_round_that_a_crash_has_lost_is_collected_again(tmp_path, capsys):
     run = make_run(tmp_path, num_iter=5, n_buffer_init_episodes=2, eval_period_itrs=0)
     assert run_in_lock_step(run, range(6))[-1] == (4, 20)
-    run_in_lock_step(run, range(6))  # everything is still there
+    # Everything is still there, although the last items of episodes are not full.
+    run_in_lock_step(run, range(6), num_to_fill=lambda adder: 1)
     assert "collected again" not in capsys.readouterr().out
-    # The server has nothing, and wants 6 items; here an env step is one.
-    tape = run_in_lock_step(run, range(6), num_to_fill=lambda adder: 6 - adder.num_added)
+    tape = run_in_lock_step(run, range(6), lambda adder: NUM_INITIAL - adder.num_added)
     # Due are 3 (2 + 4) = 18 at most, and there were 20. Episodes have 2 and 3 env steps in turn.
     assert tape == [(iteration, 2 + 3 + 2) for iteration in range(5)]
     assert capsys.readouterr().out.count("is collected again") == 1
@@ -82,7 +86,7 @@ def test_a_learner_that_begins_anew_gets_a_first_round_again_if_the_server_has_l
     # The server loses everything with the learner, after 12 env steps.
     tape = run_in_lock_step(
         run, [0, 1, 2, 0, 1, 2, 3, 4, 5],
-        num_to_fill=lambda adder: 12 + 6 - adder.num_added if adder.num_added >= 12 else 0,
+        lambda adder: 12 + NUM_INITIAL - adder.num_added if adder.num_added >= 12 else 0,
     )  # fmt: skip
     assert tape[:3] == [(0, 7), (1, 10), (2, 12)]
     num_steps = 12 + 3 + 2 + 2  # the last episode is cut after a burst

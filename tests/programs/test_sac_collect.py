@@ -206,11 +206,10 @@ def test_a_worker_that_dies_before_its_first_episode_has_other_seeds_in_each_lif
 
 def test_a_server_that_never_answers_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(sac_collect, "SERVER_TIMEOUT_SECS", 0.1)
-    run = load_run(str(make_experiment(tmp_path / "exp").root))
     with serving(tmp_path / "reverb") as replay:
         client = replay.client()
     with pytest.raises(TimeoutError, match="no answer from the replay server"):
-        sac_collect._num_to_fill_fn(run, SINGLE, client, Stop())()
+        sac_collect._num_to_fill_fn(5, client, Stop())()
 
 
 def test_a_worker_that_starts_after_the_end_ends_at_once(tmp_path, monkeypatch):

@@ -35,6 +35,7 @@ from tfagents_system.data.item_layout import SINGLE
 from tfagents_system.policies.acting import RandomPolicy
 from tfagents_system.services.adder import Adder
 from tfagents_system.services.replay import experience_stats
+from tfagents_system.services.replay_limits import ReplayLimits
 from tfagents_system.services.variables import VariablePublisher, VariableReader
 from tfagents_system.services.versions import PolicyVersion
 
@@ -81,6 +82,8 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
                 return None
             return PolicyVersion(NUM_ITER * STEPS_PER_ITER, [])
 
+    num_initial = ReplayLimits.from_settings(run.params, run.horizon, SINGLE).min_size
+
     def run_workers(replay):
         environments = [EpisodeStepEnv() for _ in range(num_workers)]
         all_are_ready = threading.Barrier(num_workers)
@@ -92,7 +95,7 @@ def test_the_first_fill_is_shared_by_the_workers_and_happens_once(tmp_path):
             reader = ReaderAfterFill(client)
             worker = make_worker(run, adder, reader, worker_id,
                                  environment=environments[worker_id])  # fmt: skip
-            num_to_fill = sac_collect._num_to_fill_fn(run, SINGLE, client, Stop())
+            num_to_fill = sac_collect._num_to_fill_fn(num_initial, client, Stop())
             all_are_ready.wait(60)
             codes.append(worker.run(num_to_fill, RandomPolicy(environments[0].action_spec(), 0)))
 

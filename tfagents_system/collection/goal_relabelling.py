@@ -31,7 +31,7 @@ class Copy(NamedTuple):
 class GoalRelabelling:
     """Hindsight experience replay: each env step again, as if other goals had been desired.
 
-        relabelling.note(time_step, action, next_time_step, info)   # every env step
+        relabelling.note(time_step, action, next_time_step, info, is_kept)   # every env step
         for copy in relabelling.copies(environment): ...   # after each episode
 
     Reward and end of a copy are the environment's for its goal. If the environment does not tell
@@ -60,11 +60,18 @@ class GoalRelabelling:
         self._infos: list[Mapping[str, Any]] = []
 
     def note(
-        self, time_step: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, info: Any
+        self,
+        time_step: ts.TimeStep,
+        action: Any,
+        next_time_step: ts.TimeStep,
+        info: Any,
+        is_kept: bool,
     ) -> None:
-        """Remembers an env step; the first of an episode forgets those before."""
+        """Remembers an env step that is kept; the first of an episode forgets those before."""
         if time_step.step_type == ts.StepType.FIRST:
             self._forget()
+        if not is_kept:  # rejected, as for NaN
+            return
         self._steps.append((time_step, action, next_time_step))
         self._infos.append(dict(info) if isinstance(info, Mapping) else {})
 

@@ -8,12 +8,13 @@ import tree
 
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.state.reports import INTERVENTIONS
+from tfagents_system.environments.info_flags import FlagError, read_flag
 from tfagents_system.environments.info_keys import ACTION, INTERVENTION
 from tfagents_system.environments.own_arrays import InvalidArrayError, own
 
 
 class TakenActionError(InvalidArrayError):
-    """The action that an environment reports as taken is none of its action spec."""
+    """The action that an environment reports as taken, or the flag beside it, is wrong."""
 
 
 class Interventions:
@@ -35,15 +36,15 @@ class Interventions:
         """Returns the action of an env step: the policy's unless the info has another.
 
         Raises:
-          TakenActionError: If the other is none of the action spec.
+          TakenActionError: If the other is none of the action spec, or the info's flag is none.
         """
         self._num_steps += 1
         self.is_newest = False
-        if not info or not isinstance(info, Mapping):
+        if not isinstance(info, Mapping):
             return action
-        if INTERVENTION in info:
+        if info.get(INTERVENTION) is not None:
             self._are_reported = True
-            self.is_newest = bool(info[INTERVENTION])
+            self.is_newest = self._flag(info[INTERVENTION])
             self._num_interventions += self.is_newest
         reported = info.get(ACTION)
         return action if reported is None else self._checked(reported)
@@ -54,6 +55,15 @@ class Interventions:
         if not self._are_reported:
             return {}
         return {INTERVENTIONS: self._num_interventions / self._num_steps}
+
+    def _flag(self, reported: Any) -> bool:
+        try:
+            return read_flag(reported, f"info[{INTERVENTION!r}]")
+        except FlagError as error:
+            raise TakenActionError(
+                f"{error}: whether another has acted at env step {self._num_steps} of the episode "
+                "(docs/interventions.md)."
+            ) from None
 
     def _checked(self, reported: Any) -> Any:
         try:

@@ -31,13 +31,23 @@ class LockStepWorker(Worker):
     round has fewer by the steps beyond.
     """
 
-    def __init__(self, *args: Any, publish_round: Callable[[int, int, int], object], **kwargs: Any):
-        """Takes the arguments of Worker, and what tells the learner of a complete round.
+    def __init__(
+        self,
+        *args: Any,
+        publish_round: Callable[[int, int, int], object],
+        num_initial_items: int,
+        **kwargs: Any,
+    ):
+        """Begins no round.
 
-        It is called as RoundPublisher.publish.
+        Args:
+          args: As of Worker.
+          publish_round: Tells the learner of a complete round; called as RoundPublisher.publish.
+          num_initial_items: Items of the initial fill.
+          kwargs: As of Worker.
         """
         super().__init__(*args, **kwargs)
-        self._publish_round = publish_round
+        self._publish_round, self._num_initial_items = publish_round, num_initial_items
 
     def _fill(self, num_to_fill: Callable[[], int], fill_policy: SlotPolicy) -> None:
         """Collects the first iteration's round, if that is the learner's."""
@@ -50,9 +60,11 @@ class LockStepWorker(Worker):
         """Collects the first round; again, if a crash before the first checkpoint has lost it.
 
         Whether it is due, env steps tell, because the server counts items. After a crash these say
-        that it was collected; then the server's count, `num_to_fill`, tells whether it has it.
+        that it was collected; then the server's count, `num_to_fill`, tells whether it has it. What
+        is lost is all of it, but a few items are always missing: episodes need not fill the last.
         """
-        if self._records.env_step and num_to_fill() > 0 and not self._should_end():
+        is_lost = self._records.env_step and num_to_fill() > self._num_initial_items / 2
+        if is_lost and not self._should_end():
             print("The replay server has lost the first round, so it is collected again: this run "
                   "no longer repeats another one exactly.", flush=True)  # fmt: skip
             super()._fill(num_to_fill, fill_policy)

@@ -51,11 +51,11 @@ class SideBySideWorker(Worker):
         action = actions.taken(action, info)
         if observers := self._observers[slot]:
             observers(time_step, action, next_time_step)
-        if relabelling := self._experience.relabelling:
-            relabelling[slot].note(time_step, action, next_time_step, info)
         is_kept = self._adder.add(
             time_step, action, next_time_step, state, slot, actions.is_intervention
         )
+        if relabelling := self._experience.relabelling:
+            relabelling[slot].note(time_step, action, next_time_step, info, is_kept)
         self._rejections_of(slot).note(is_kept)
         return is_kept
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
+from tfagents_system.environments.info_flags import FlagError, read_flag
 
 KEYS = ("success", "is_success")  # keys of the info; gymnasium's robotics use the latter
 
@@ -29,22 +29,8 @@ def read_success(info: Any, observation: Any) -> bool | None:
         found['observation["aux"]["successful"]'] = aux.get("successful")
     for name, value in found.items():
         if value is not None:
-            return _as_bool(value, name)
+            try:
+                return read_flag(value, name)
+            except FlagError as error:
+                raise SuccessError(f"{error}, so no success is counted") from None
     return None
-
-
-def _as_bool(value: Any, name: str) -> bool:
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    try:
-        array = np.asarray(value)
-    except Exception:  # an array of another library, or ragged
-        array = np.array(None)
-    if array.size == 1 and array.dtype.kind in "biuf" and array.item() in (0, 1):
-        return bool(array.item())
-    is_one = array.size == 1 or array.dtype == object
-    shown = repr(value)[:40] if is_one else f"{array.dtype} of shape {array.shape}"
-    raise SuccessError(
-        f"{name} is {shown}; expected a bool, 0 or 1, alone or in an array of one element, so "
-        "no success is counted"
-    )

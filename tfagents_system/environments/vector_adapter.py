@@ -8,6 +8,7 @@ import tree
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.environments import own_arrays
 from tfagents_system.environments.adapter import wrong_step_error
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
 
@@ -44,10 +45,14 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
         self._infos: dict[int, Any] = {}
         # Slots whose episode has ended: with the first observation of the next one, if it is known.
         self._ended: dict[int, Any] = {}
+        self._newest: dict[int, ts.TimeStep] = {}  # by slot
+        self._abandoned: set[int] = set()  # slots whose episode goes on, and counts no longer
         self._has_begun = False
 
     def reset_slots(self, slots: Collection[int]) -> dict[int, ts.TimeStep]:
-        """Begins an episode in each of `slots`; those without a time step begin in the next step.
+        """Begins an episode in each of `slots`; those without a time step begin in a later step.
+
+        An episode that has given NaN goes on, unseen, if only its own end resets it.
 
         Raises:
           ConfigError: If the environment cannot reset a slot before its own end of the episode.
@@ -59,7 +64,9 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
             mask = np.isin(np.arange(self.num_slots), list(slots))
             observations, infos = self._vector.reset(options={"reset_mask": mask})
             return self._firsts(observations, infos, slots)
-        if early := sorted(set(slots) - self._ended.keys()):
+        early = sorted(set(slots) - self._ended.keys())
+        self._abandoned.update(slot for slot in early if not _is_finite(self._newest[slot]))
+        if early := [slot for slot in early if slot not in self._abandoned]:
             raise ConfigError(
                 f"The episode of environment {early[0]} of {self._owner} was cut, but this resets "
                 "it only at its own end. Let max_episode_steps be at most the horizon, or make it "
@@ -67,7 +74,8 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
             )
         if self._mode == "NextStep":
             return {}
-        return {slot: self._first(self._ended.pop(slot)) for slot in slots}
+        ended = [slot for slot in slots if slot in self._ended]
+        return {slot: self._first(self._ended.pop(slot)) for slot in ended}
 
     def step_slots(self, actions: Mapping[int, Any]) -> dict[int, ts.TimeStep]:
         """Takes an env step in the slots of `actions`; answers also of slots that begin."""
@@ -100,6 +108,14 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
                     self._infos[slot] = info.get("final_info", {})
                     observation = self._final_observation(info, slot)
                 answers[slot] = self._last(observation, reward, bool(terminated[slot]))
+            elif slot in self._abandoned and (terminated[slot] or truncated[slot]):
+                self._abandoned.remove(slot)
+                if self._mode == "SameStep":
+                    self._infos[slot] = _info_of(infos, slot)
+                    answers[slot] = self._first(observation)
+                else:
+                    self._ended[slot] = observation
+        self._newest |= answers
         return answers
 
     def _results(self, result: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -147,6 +163,7 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
         seed, self._reset_seed = self._reset_seed, None
         observations, infos = self._reset_results(self._vector.reset(seed=seed))
         self._has_begun = True
+        self._abandoned.clear()
         return self._firsts(observations, infos, range(self.num_slots))
 
     def _firsts(
@@ -185,6 +202,14 @@ class _Single:
         """Returns the frame of slot 0."""
         frames = self._vector.render()
         return frames[0] if isinstance(frames, (tuple, list)) else frames
+
+
+def _is_finite(time_step: ts.TimeStep) -> bool:
+    try:
+        own_arrays.check_finite((time_step.observation, time_step.reward), "time step", 0)
+    except own_arrays.InvalidArrayError:
+        return False
+    return True
 
 
 def _info_of(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:

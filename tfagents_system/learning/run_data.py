@@ -48,6 +48,7 @@ class LearnerData(NamedTuple):
     close: Callable[[], None]
     numbers: Callable[[], dict[str, float]] = dict  # facts of the sources, for summaries
     offline: str | None = None  # for an offline run, what it learns from, and what that means
+    in_lock_step: bool = False  # learner and worker take turns
 
 
 def learner_data(
@@ -164,7 +165,8 @@ def data_in_rounds(
     def make_iterator() -> Iterator[Any]:
         return minibatches.iterator(int(train_step.numpy()))
 
-    return LearnerData([Source(REPLAY, num_samples, make_iterator)], rounds.close)
+    sources = [Source(REPLAY, num_samples, make_iterator)]
+    return LearnerData(sources, rounds.close, in_lock_step=True)
 
 
 def _make_pool(

@@ -1,5 +1,6 @@
 """The probe of `sac check` for environments with goals."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,8 @@ def _judge_own_goals(environment: py_environment.PyEnvironment) -> None:
     def observe(_: ts.TimeStep, action: Any, next_time_step: ts.TimeStep, state: Any) -> bool:
         observations.append(next_time_step.observation)
         rewards.append(next_time_step.reward)
-        infos.append(environment.get_info() or {})
+        info = environment.get_info()
+        infos.append(info if isinstance(info, Mapping) else {})
         return True
 
     run_episode(environment, RandomPolicy(environment.action_spec(), SEED), NUM_STEPS, observe)

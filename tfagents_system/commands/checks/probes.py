@@ -128,12 +128,12 @@ def check_info(
 
 def _check_taken_action(environment: py_environment.PyEnvironment) -> list[Row]:
     info = environment.get_info()
-    if not isinstance(info, Mapping) or info.get(ACTION) is None:
-        return []
     try:
         Interventions(environment.action_spec()).taken(None, info)
     except TakenActionError as error:
         return [Row("interventions", "WRONG", str(error), "Workers would end the episode.")]
+    if not isinstance(info, Mapping) or info.get(ACTION) is None:
+        return []
     value = "info['action'] is stored in place of the policy's action"
     return [Row("interventions", "ok", value)]
 
