@@ -1,5 +1,7 @@
 """Environments that start processes, and do what they want when they are closed."""
 
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
 import os
 import pathlib
 import subprocess
@@ -162,6 +164,78 @@ def test_a_simulator_that_environments_share_lives_on_when_one_of_them_fails(bef
         assert Simulator.shared.poll() is None
     environment.close()
     assert Simulator.shared.poll() is not None
+
+
+class WithWorker(EpisodeStepEnv):
+    """Has a worker of multiprocessing; its steps fail if that has ended, or if it `fails`."""
+
+    made = []
+
+    def __init__(self, start_method, fails=False):
+        super().__init__()
+        self._fails = fails
+        context = multiprocessing.get_context(start_method)
+        self.worker = context.Process(target=time.sleep, args=(300,), daemon=True)
+        self.worker.start()
+        self.made.append(self)
+
+    def _step(self, action):
+        if self._fails or not self.worker.is_alive():
+            raise RuntimeError("no such motor")
+        return super()._step(action)
+
+
+@pytest.fixture
+def without_helpers(monkeypatch):
+    """Before and after the test, multiprocessing has neither fork server nor resource tracker."""
+
+    def stop():
+        multiprocessing.forkserver._forkserver._stop()
+        multiprocessing.resource_tracker._resource_tracker._stop()
+
+    stop()
+    monkeypatch.setattr(WithWorker, "made", [])
+    yield
+    stop()
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_helpers_of_multiprocessing_outlive_the_environment_that_has_started_them(
+    start_method, without_helpers, before
+):
+    def make_one(fails=False):
+        params = params_of(lambda seed: WithWorker(start_method, fails))
+        return make_collect_environment(params, 1)
+
+    collect = ReplaceableEnvironment(make_one(fails=True), lambda _: make_one(), Watchdog())
+    evaluation = ReplaceableEnvironment(make_one(), lambda _: make_one(), Watchdog())
+    helpers = {multiprocessing.resource_tracker._resource_tracker._pid}
+    if start_method == "forkserver":
+        helpers.add(multiprocessing.forkserver._forkserver._forkserver_pid)
+    steps_until_failure(collect)
+    for environment in (collect, evaluation):
+        environment.reset()
+        environment.step([0.0])
+    assert (collect.num_failures, evaluation.num_failures) == (1, 0)
+    assert [each.worker.is_alive() for each in WithWorker.made] == [False, True, True]
+    for environment in (collect, evaluation):
+        environment.close()
+    assert {process.pid for process in descendants() - before} == helpers
+
+
+def test_a_constructor_that_fails_ends_its_workers_but_no_helper_of_multiprocessing(
+    without_helpers, before
+):
+    def fails_late(seed):
+        WithWorker("forkserver")
+        raise OSError("no display")
+
+    with pytest.raises(Exception, match="no display"):
+        make_collect_environment(params_of(fails_late), 1)
+    assert not WithWorker.made[0].worker.is_alive()
+    assert {process.pid for process in descendants() - before} >= {
+        multiprocessing.forkserver._forkserver._forkserver_pid
+    }
 
 
 def test_a_program_that_works_on_without_its_environment_is_not_watched():

@@ -242,9 +242,30 @@ def test_unknown_id_names_the_nearest():
         gym_adapter.load("Pendulumm-v1")
 
 
-def test_unknown_package_of_an_id_is_refused():
-    with pytest.raises(ConfigError, match="no environment 'no_such_package:Pendulum-v1'"):
-        gym_adapter.load("no_such_package:Pendulum-v1")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("no_such_package:Pendulum-v1", "No module named 'no_such_package'"),
+        ("needing_another:Pendulum-v1", "No module named 'no_such_package'"),
+        (":Pendulum-v1", "Empty module name"),
+        (".package:Pendulum-v1", "relative import"),
+    ],
+)
+def test_a_package_of_an_id_that_cannot_be_imported_is_named_with_the_reason(
+    name, reason, tmp_path, monkeypatch
+):
+    (tmp_path / "needing_another.py").write_text("import no_such_package\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    package = name.partition(":")[0]
+    with pytest.raises(ConfigError, match=f"Cannot import '{package}', .* '{name}': .*{reason}"):
+        gym_adapter.load(name)
+
+
+def test_the_package_of_an_id_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "registering.py").write_text("is_imported = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert gym_adapter.load("registering:Pendulum-v1").observation_spec().shape == (3,)
+    assert sys.modules.pop("registering").is_imported
 
 
 def test_wrong_gym_kwargs_are_refused():

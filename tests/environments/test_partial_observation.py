@@ -190,20 +190,33 @@ def test_dropout_loses_whole_observations_as_often_as_told_and_by_the_seed():
     assert both.reset().observation == {"position": [0], "velocity": [0]}
 
 
-def test_a_mask_of_actions_is_not_lost():
-    class Masked(Parts):
-        def observation_spec(self):
-            mask = array_spec.BoundedArraySpec([2], np.float32, 0, 1)
-            return {**super().observation_spec(), "action_mask": mask}
+class Masked(Parts):
+    """Forbids the first of two integers."""
 
-        def _reset(self):
-            time_step, mask = super()._reset(), np.float32([0, 1])
-            return time_step._replace(observation={**time_step.observation, "action_mask": mask})
+    def observation_spec(self):
+        mask = array_spec.BoundedArraySpec([2], np.float32, 0, 1)
+        return {**super().observation_spec(), "action_mask": mask}
 
-    observation = ObservationDropout(Masked(), 0.99, seed=1).reset().observation
-    assert {name: part.tolist() for name, part in observation.items()} == {
-        "position": [0], "velocity": [0], "action_mask": [0, 1]
-    }  # fmt: skip
+    def _observe(self):
+        return {**super()._observe(), "action_mask": np.float32([0, 1])}
+
+
+@pytest.mark.parametrize(
+    ("wrap", "kept"),
+    [
+        (lambda e: ObservationDropout(e, 0.99, seed=1), ["position", "velocity"]),
+        (lambda e: KeepObservations(e, ["velocity"]), ["velocity"]),
+        (lambda e: KeepObservations(e, ["velocity", "position"]), ["position", "velocity"]),
+        (lambda e: KeepObservations(e, ["action_mask", "velocity"]), ["velocity"]),
+        (lambda e: DropObservations(e, ["velocity"]), ["position"]),
+    ],
+)
+def test_a_mask_of_actions_is_not_lost(wrap, kept):
+    environment = wrap(Masked())
+    assert set(environment.observation_spec()) == {*kept, "action_mask"}
+    for observation in (environment.reset().observation, environment.step(ACTIONS[0]).observation):
+        assert set(observation) == {*kept, "action_mask"}
+        assert observation["action_mask"].tolist() == [0, 1]
 
 
 def test_what_is_lost_does_not_depend_on_what_the_environment_draws():
@@ -260,6 +273,9 @@ def test_an_observation_does_not_change_with_the_next_step(wrap):
         (lambda: DropObservations(Counter(), [0, 1, 2]), r"parts are \[\]; expected one"),
         (lambda: KeepObservations(Parts(), ["velocty"]), "'velocty'. Did you mean velocity"),
         (lambda: DropObservations(Parts(), [0]), "no key 0. Allowed: position, velocity"),
+        (lambda: KeepObservations(Masked(), ["action_mask"]), "KeepObs.* only 'action_mask' is"),
+        (lambda: DropObservations(Masked(), ["action_mask"]), "DropObs.* needs 'action_mask'"),
+        (lambda: DropObservations(Masked(), ["position", "velocity"]), "only 'action_mask' is"),
         (lambda: LastAction(Parts()), "LastAction needs an observation .* vector.* a dict"),
         (lambda: FirstObservationOnly(Parts(), ["velocity"]), "vector of floats; .* a dict"),
         (lambda: ObservationStack(gym_adapter.load("Taxi-v3"), 2), r"vector .* int64 \[\]"),

@@ -330,6 +330,17 @@ def test_env_ctor_may_return_a_parallel_environment_unchanged():
     assert environment.num_slots == 3
 
 
+def test_an_environment_may_set_its_agents_in_its_first_reset():
+    class Late(ParallelWorld):
+        def __init__(self):
+            super().__init__()
+            del self.agents
+
+    environment = make_eval_environment(Params(lambda *args, seed: Late()), seed=5)
+    assert environment.reset().is_first()
+    assert environment.step(np.zeros(1, np.float32)).observation.shape == (3,)
+
+
 def test_an_environment_whose_agents_act_in_turn_is_refused():
     class InTurn(ParallelWorld):
         def agent_iter(self):

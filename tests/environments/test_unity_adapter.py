@@ -147,6 +147,27 @@ def test_build_with_other_specs_is_refused(load):
         load("--task", "grid", specs=specs | {"branches": [7]}).reset()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("arguments", "-nographics -batchmode",
+         "a list of texts, such as ('-nographics', '-batchmode')"),
+        ("arguments", ("--agents", 3), "a list of texts, such as ('-nographics',)"),
+        ("arguments", None, "a list of texts, such as ('-nographics',)"),
+        *(("port", port, "None, or an integer from 1 to 65535")
+          for port in (65536, 70000, 0, -1, "5x", 5005.0, True)),
+        *(("num_areas", count, "an integer >= 1") for count in (0, "x", None, 1.5)),
+        *(("timeout_secs", secs, "a finite number > 0")
+          for secs in ("a", None, 0, -1.0, float("nan"), float("inf"))),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_before_the_first_step(name, value, allowed):
+    specs = {}  # never read
+    with pytest.raises(ConfigError) as error:
+        unity_adapter.load(STAND_IN, specs=specs, **{name: value})
+    assert str(error.value) == f"{name}, of unity_adapter.load, is {value!r}; expected {allowed}."
+
+
 def test_misspelt_engine_setting():
     with pytest.raises(
         ConfigError, match="engine has no setting 'time_scal'. Did you mean time_scale"

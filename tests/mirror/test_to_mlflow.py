@@ -1,5 +1,6 @@
 """With the real package, its stores and its server."""
 
+import json
 import os
 import signal
 import subprocess
@@ -23,7 +24,9 @@ from tfagents_system.core.state.mirror_addresses import mirror_addresses
 from tfagents_system.core.state.paths import ExperimentPaths
 from tfagents_system.core.waiting import wait_until
 from tfagents_system.mirror import mirror as mirror_lib
+from tfagents_system.mirror import to_mlflow
 from tfagents_system.mirror.mirror import Mirror
+from tfagents_system.records.event_log import EventLog
 
 KILLED_BEFORE_IT_KNOWS = """
 import os, pathlib, signal
@@ -98,6 +101,27 @@ def test_a_changed_setting_becomes_a_tag(paths):
 
     run, _ = mlflow_run(own_database(paths))
     assert (run.data.params["config.horizon"], run.data.tags["config.horizon"]) == ("5", "6")
+
+
+NAMES = ["/joint/effort", "a//b", "x/", "a/./b", "../up", "..up", "..", "", "///", "a b:c",
+         "a" * 248 + "/b", "a" * 249 + "/b", "a" * 247 + "/../b", "/" * 300]  # fmt: skip
+
+
+def test_a_name_that_mlflow_refuses_becomes_one_that_it_accepts(paths):
+    names = {name: to_mlflow._allowed(name) for name in NAMES}
+    assert [names[name] for name in NAMES[:10]] == [
+        "_/joint/effort", "a/_/b", "x/_", "a/_/b", "_/up", "_up", "_", "_", "_/_/_/_", "a b_c"
+    ]  # fmt: skip
+    assert {len(names[name]) for name in NAMES[10:]} <= {249, 250}
+    paths.config.write_text(json.dumps(dict.fromkeys(NAMES, 1)))
+    worker = EventLog(paths.train_summaries / "worker_0")
+    worker.write(20, {"collect/info//joint/effort_mean": 0.5, **dict.fromkeys(NAMES, 1.0)})
+    worker.close()
+    hand_over(paths)
+
+    run, _ = mlflow_run(own_database(paths))
+    assert run.data.metrics["worker_0/collect/info/_/joint/effort_mean"] == 0.5
+    assert run.data.params["config.a/_/b"] == "1"
 
 
 @pytest.mark.parametrize("change", ["no run", "experiment", "run"])

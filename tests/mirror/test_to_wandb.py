@@ -96,6 +96,19 @@ def test_later_start_adds_what_is_new_to_the_same_run(paths):
     assert len({r.run.run_id for r in wandb_records(paths) if r.run.run_id}) == 1
 
 
+def test_a_run_with_another_id_gets_everything(paths, monkeypatch):
+    hand_over(paths)
+    monkeypatch.setenv("WANDB_RUN_ID", "another")
+    for steps in ([], [50]):
+        write_values(paths, steps)
+        hand_over(paths)
+
+    both = expected_history(range(0, 50, 10)) + expected_history(range(0, 60, 10))
+    assert wandb_history(paths) == sorted(both)
+    ids = [record.run.run_id for record in wandb_records(paths) if record.run.run_id]
+    assert (len(ids), ids.count("another")) == (3, 2)
+
+
 def test_after_a_kill_nothing_is_lost_or_doubled(paths, tmp_path):
     assert run_python(KILLED_AFTER_A_BATCH, tmp_path).returncode == -9
     write_values(paths, [50])

@@ -1,9 +1,11 @@
 """Closes an environment and its simulators in bounded time, even if it hangs."""
 
 import contextlib
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any
 
 from tf_agents.environments import py_environment
@@ -57,6 +59,18 @@ def call_close(environment: Any, timeout_secs: float = CLOSE_SECS) -> None:
               "abandoned.")  # fmt: skip
     elif raised:
         _note(f"{raised[0]}. The environment is not used any more.")
+
+
+def started_since(before: Set[Process]) -> frozenset[Process]:
+    """Returns the living processes that user code has started since those `before`.
+
+    Without multiprocessing's fork server and resource tracker: whoever needs them first starts
+    them for the whole process, and the workers of all environments end with the fork server.
+    """
+    server: Any = multiprocessing.forkserver._forkserver
+    tracker: Any = multiprocessing.resource_tracker._resource_tracker
+    helpers = (server._forkserver_pid, tracker._pid)
+    return frozenset(each for each in descendants() - before if each.pid not in helpers)
 
 
 def started_by(environment: Any) -> frozenset[Process]:

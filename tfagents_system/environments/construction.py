@@ -14,7 +14,7 @@ from tfagents_system.core.settings.hooks import call_hook, call_method
 from tfagents_system.core.settings.params import Params
 from tfagents_system.environments import base_env_adapter, pettingzoo_adapter
 from tfagents_system.environments.action_masks import ActionMasks, with_action_masks
-from tfagents_system.environments.closing import end_started
+from tfagents_system.environments.closing import end_started, started_since
 from tfagents_system.environments.declared_kinds import DeclaredKinds
 from tfagents_system.environments.exact_casts import refuse_lossy_casts
 from tfagents_system.environments.frame_stack import FrameStack
@@ -88,7 +88,7 @@ def _make(
         made = call_method(params.env_ctor, *args, **kwargs)
         return _as_ours(_adapted(made, kwargs["seed"]), params, before)
     except BaseException:
-        end_started(frozenset(descendants() - before))
+        end_started(started_since(before))
         raise
 
 
@@ -127,7 +127,7 @@ def _as_ours(
                           "whose observations have no batch axis.")  # fmt: skip
     keep_discount_at_time_limits(environment)
     refuse_lossy_casts(environment)
-    environment = GuestEnvironment(environment, frozenset(descendants() - before))
+    environment = GuestEnvironment(environment, started_since(before))
     if params.action_repeat > 1:
         environment = wrappers.ActionRepeat(OwnActions(environment), params.action_repeat)
     if params.time_aware:

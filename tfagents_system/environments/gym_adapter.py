@@ -1,6 +1,7 @@
 """Adapts environments of gym 0.23."""
 
 import copy
+import importlib
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -148,10 +149,20 @@ def find_spec(name: str) -> gym.envs.registration.EnvSpec:
     """Returns the registered spec; imports the package of a "package:Id-v0" name.
 
     Raises:
-      ConfigError: If the id is unknown; the message has the nearest ids.
+      ConfigError: If the package cannot be imported, or the id is unknown; then the message has the
+        nearest ids.
     """
+    package, colon, own_name = name.rpartition(":")
+    if colon:
+        try:
+            importlib.import_module(package)
+        except (ImportError, TypeError, ValueError) as error:  # the last two for ".x" and ""
+            raise ConfigError(
+                f"Cannot import {package!r}, the package of the environment {name!r}: {error}. "
+                "Expected 'package:Id-v0', of a package that is installed in this Python."
+            ) from error
     try:
-        return gym.spec(name)
+        return gym.spec(own_name)
     except gym.error.Error as error:
         registered = gym.envs.registry.env_specs
         raise adapter.unknown_id_error(name, registered, "gym") from error

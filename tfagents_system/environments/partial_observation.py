@@ -30,7 +30,7 @@ class KeepObservations(ObservationWrapper):
     """Keeps only the named parts of the observation, in the given order.
 
     Parts are entries of a vector, or values of a dict. A dict with one value left becomes that
-    value itself.
+    value itself. An action mask is kept, too.
     """
 
     def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):
@@ -46,6 +46,13 @@ class KeepObservations(ObservationWrapper):
         """
         super().__init__(environment)
         self._parts = _checked_parts(self._spec, parts, type(self).__name__)
+        if self._parts == [ACTION_MASK]:
+            raise ConfigError(
+                f"{type(self).__name__}: of the observation only {ACTION_MASK!r} is left, which is "
+                "no input of the policy; expected one more part."
+            )
+        if has_mask(self._spec) and ACTION_MASK not in self._parts:
+            self._parts.append(ACTION_MASK)
         if isinstance(self._spec, Mapping):
             self._spec = self._picked(self._spec)
         else:
@@ -64,12 +71,17 @@ class KeepObservations(ObservationWrapper):
 
 
 class DropObservations(KeepObservations):
-    """Drops the named parts of the observation; see `KeepObservations`."""
+    """Drops the named parts of the observation, but no action mask; see `KeepObservations`."""
 
     def __init__(self, environment: py_environment.PyEnvironment, parts: Sequence[int | str]):
         """Takes the arguments of `KeepObservations`; the remaining parts keep their order."""
         spec = environment.observation_spec()
         dropped = _checked_parts(spec, parts, type(self).__name__)
+        if ACTION_MASK in dropped:
+            raise ConfigError(
+                f"DropObservations: the parts are {dropped}, but the policy needs {ACTION_MASK!r} "
+                "to choose allowed actions. Leave it out of the parts."
+            )
         every = spec if isinstance(spec, Mapping) else range(spec.shape[0])
         super().__init__(environment, [part for part in every if part not in dropped])
 

@@ -12,7 +12,8 @@ from tfagents_system.environments import adapter, rendering
 from tfagents_system.environments.agents_environment import AgentsEnvironment
 from tfagents_system.environments.parallel_agents import ParallelAgents
 
-_API = ("possible_agents", "agents", "observation_space", "action_space", "reset", "step")
+# Without `agents`, which many environments only set in their first reset.
+_API = ("possible_agents", "observation_space", "action_space", "reset", "step")
 
 
 class ParallelEnvironment(AgentsEnvironment):
@@ -38,7 +39,7 @@ class ParallelEnvironment(AgentsEnvironment):
         super().__init__()
         self._env = env
         self._owner = type(adapter.innermost(env)).__name__
-        adapter.check_has(env, self._owner, _API[:1] + _API[2:])
+        adapter.check_has(env, self._owner, _API)
         self._agents = ParallelAgents(env, self._owner, seed)
         self._is_closed = False
 

@@ -6,6 +6,7 @@ from typing import Any
 from tf_agents.typing import types
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.settings.hyperparameters import is_count, is_number
 from tfagents_system.environments.agents_environment import AgentsEnvironment
 from tfagents_system.environments.unity import specs as specs_of
 from tfagents_system.environments.unity.agents import UnityAgents
@@ -18,6 +19,7 @@ from tfagents_system.environments.unity.side_channels import (
 )
 
 _MAX_SEED = 2**31  # Unity has int32
+_MAX_PORT = 2**16 - 1
 
 
 class UnityEnvironment(AgentsEnvironment):
@@ -150,8 +152,27 @@ def load(
     connection_kwargs = {
         "num_areas": num_areas, "arguments": arguments, "port": port, "timeout_secs": timeout_secs,
     }  # fmt: skip
+    _check_connection(**connection_kwargs)  # with specs, the connection is only made later
     parameter_messages(parameters or {})  # rejects wrong ones before the build starts
     return UnityEnvironment(
         build, behavior, seed, connection_kwargs, engine_settings(engine or {}),
         parameters or {}, specs,
     )  # fmt: skip
+
+
+def _check_connection(num_areas: Any, arguments: Any, port: Any, timeout_secs: Any) -> None:
+    """Raises ConfigError unless a `Connection` can have these arguments."""
+    # A string would be split into letters.
+    is_sequence = isinstance(arguments, Sequence) and not isinstance(arguments, str)
+    are_texts = is_sequence and all(isinstance(each, str) for each in arguments)
+    example = tuple(arguments.split()) if isinstance(arguments, str) else ("-nographics",)
+    is_port = port is None or (is_count(port, 1) and port <= _MAX_PORT)
+    is_time = is_number(timeout_secs) and timeout_secs > 0
+    for name, value, is_allowed, allowed in (
+        ("num_areas", num_areas, is_count(num_areas, 1), "an integer >= 1"),
+        ("arguments", arguments, are_texts, f"a list of texts, such as {example!r}"),
+        ("port", port, is_port, f"None, or an integer from 1 to {_MAX_PORT}"),
+        ("timeout_secs", timeout_secs, is_time, "a finite number > 0"),
+    ):
+        if not is_allowed:
+            raise ConfigError(f"{name}, of unity_adapter.load, is {value!r}; expected {allowed}.")

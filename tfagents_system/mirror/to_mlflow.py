@@ -17,6 +17,7 @@ from tfagents_system.mirror.progress import Progress  # noqa: E402
 from tfagents_system.mirror.records import Description, Record, Values, Video  # noqa: E402
 
 MOST_METRICS, MOST_PARAMS, MOST_CHARACTERS = 1000, 100, 500  # accepted by every server
+MOST_NAME_CHARACTERS = 250  # likewise
 ID_TAG = "sac.mirror"
 OWN_DATABASE = "mlflow.db"  # in the mirror's folder
 # Variables that the package reads at each request; by default it retries for minutes.
@@ -138,7 +139,14 @@ class Mlflow:
 
 
 def _allowed(name: str) -> str:
-    return re.sub(r"[^\w\-. /]", "_", name)[:250]
+    """Returns a name like `name` that MLflow accepts: a normal, relative path."""
+    cut = _with_parts(re.sub(r"[^\w\-. /]", "_", name))[: MOST_NAME_CHARACTERS - 1]
+    return _with_parts(cut)  # the end may have become an empty part
+
+
+def _with_parts(name: str) -> str:
+    """Replaces the parts "", "." and ".." of a path by "_", also two dots at its beginning."""
+    return re.sub(r"^\.\.|(?<![^/])\.{0,2}(?![^/])", "_", name)
 
 
 def _short(value: object) -> str:

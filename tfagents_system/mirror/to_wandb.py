@@ -31,8 +31,9 @@ _SETTINGS = wandb.Settings(
 
 def destination() -> str:
     """Returns the destination from the package's variables."""
-    entity = os.environ.get("WANDB_ENTITY")
-    return " ".join(filter(None, (_mode(), entity, os.environ.get("WANDB_PROJECT", "sac"))))
+    entity, run_id = os.environ.get("WANDB_ENTITY"), os.environ.get("WANDB_RUN_ID")
+    project = os.environ.get("WANDB_PROJECT", "sac")
+    return " ".join(filter(None, (_mode(), entity, project, run_id)))
 
 
 def _mode() -> str:

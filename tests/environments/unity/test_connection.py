@@ -171,23 +171,6 @@ def test_port_that_is_taken():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "example"),
-    [
-        ("-nographics -batchmode", "('-nographics', '-batchmode')"),
-        (("--agents", 3), "('-nographics',)"),
-        (None, "('-nographics',)"),
-    ],
-)
-def test_arguments_that_are_no_list_of_texts_are_refused(arguments, example):
-    with pytest.raises(ConfigError) as error:
-        Connection(STAND_IN, arguments=arguments)
-    assert str(error.value) == (
-        f"arguments, of unity_adapter.load, is {arguments!r}; expected a list of texts, such as "
-        f"{example}."
-    )
-
-
-@pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"mass": "heavy"}, "parameter 'mass', of .*, is 'heavy'; expected a number"),
@@ -201,6 +184,32 @@ def test_arguments_that_are_no_list_of_texts_are_refused(arguments, example):
 def test_parameters_that_unity_cannot_have_are_refused(parameters, message):
     with pytest.raises(ConfigError, match=message):
         side_channels.parameter_messages(parameters)
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        ({"time_scale": "fast"}, "setting 'time_scale', of .*, is 'fast'; expected a number, .*32"),
+        ({"time_scale": float("nan")}, "is nan; expected a number"),
+        ({"time_scale": 1e39}, "is 1e\\+39; expected a number, which Unity holds as float32"),
+        ({"width": None}, "setting 'width', .* is None; expected a whole number"),
+        ({"width": "84"}, "is '84'; expected a whole number"),
+        ({"width": 84.5}, "is 84.5; expected a whole number"),
+        ({"width": 2**31}, f"is {2**31}; expected a whole number, which Unity holds as int32"),
+        ({1: 2}, "engine has no setting 1. Allowed: capture_frame_rate"),
+        ("fast", "engine is 'fast'; expected a dict"),
+    ],
+)
+def test_engine_settings_that_unity_cannot_have_are_refused(engine, message):
+    with pytest.raises(ConfigError, match=message):
+        side_channels.engine_settings(engine)
+
+
+def test_engine_settings_have_the_types_that_unity_reads():
+    settings = side_channels.engine_settings({"width": 100.0, "time_scale": 1})
+    assert settings == side_channels.EngineSettings(width=100, time_scale=1.0)
+    assert (type(settings.width), type(settings.time_scale)) == (int, float)
+    assert len(side_channels.engine_message(settings)) == 5 * 20 + 12 + 4 * 8
 
 
 def test_editor_that_does_not_connect(capsys):

@@ -51,6 +51,28 @@ def test_only_mlflows_own_database_needs_more_than_mlflow(missing):
     mirrors.check_has_package("mlflow", {"MLFLOW_TRACKING_URI": "http://here:5000"})
 
 
+@pytest.mark.parametrize("mode", ["disabled", "dryrun", ""])
+def test_an_unknown_mode_of_wandb_is_refused_before_anything_is_written(
+    mode, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", mode)
+
+    with pytest.raises(ConfigError) as error:
+        prepare(settings_of(SAC_WANDB="1"), lambda: [])
+
+    assert str(error.value).startswith(
+        f"The variable WANDB_MODE is {mode!r}; expected online or offline"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("environ", [{}, {"WANDB_MODE": "online"}, {"WANDB_MODE": "offline"}])
+def test_modes_of_wandb_with_a_mirror_are_accepted(environ):
+    mirrors.check_has_package("wandb", environ)
+    mirrors.check_has_package("mlflow", {"WANDB_MODE": "disabled"})
+
+
 def test_a_run_has_a_program_for_each_tracker_that_was_asked_for(tmp_path):
     paths = ExperimentPaths(tmp_path)
     assert mirrors.services(settings_of(SAC_WANDB="auto", SAC_MLFLOW="0"), paths) == []

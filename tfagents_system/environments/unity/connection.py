@@ -62,11 +62,10 @@ class Connection:
           timeout_secs: Longest time between two messages of Unity.
 
         Raises:
-          ConfigError: If there is no such executable, the port is taken, `arguments` is not a
-            sequence of strings, or the build speaks another protocol.
+          ConfigError: If there is no such executable, the port is taken, or the build speaks
+            another protocol.
           UnityError: If it ends or does not connect.
         """
-        _check_arguments(arguments)
         self._timeout_secs = timeout_secs
         self._name = _EDITOR if build is None else pathlib.Path(build).name
         self._process: subprocess.Popen[bytes] | None = None
@@ -210,17 +209,6 @@ class _DaemonThreads(concurrent.futures.Executor):
 
         threading.Thread(target=run, daemon=True).start()
         return future
-
-
-def _check_arguments(arguments: Any) -> None:
-    """Raises ConfigError unless a sequence of strings; a string would be split into letters."""
-    is_sequence = isinstance(arguments, Sequence) and not isinstance(arguments, str)
-    if not is_sequence or not all(isinstance(each, str) for each in arguments):
-        example = tuple(arguments.split()) if isinstance(arguments, str) else ("-nographics",)
-        raise ConfigError(
-            f"arguments, of unity_adapter.load, is {arguments!r}; expected a list of texts, such "
-            f"as {example!r}."
-        )
 
 
 def _executable(build: str) -> str:

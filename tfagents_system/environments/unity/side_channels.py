@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.names import did_you_mean
+from tfagents_system.core.settings.hyperparameters import is_number
 
 _PARAMETERS, _ENGINE, _STATISTICS = (
     uuid.UUID(name).bytes_le
@@ -23,6 +24,7 @@ _PARAMETERS, _ENGINE, _STATISTICS = (
 )
 _FLOAT = 0  # type of a parameter
 _MAX_FLOAT = 3.4e38  # of float32, rounded down
+_MAX_INT = 2**31 - 1  # of int32
 
 
 class EngineSettings(NamedTuple):
@@ -39,14 +41,29 @@ class EngineSettings(NamedTuple):
 DEFAULT_ENGINE = EngineSettings()
 
 
-def engine_settings(given: Mapping[str, float]) -> EngineSettings:
-    """Returns the defaults with those `given`; raises ConfigError for an unknown name."""
-    for name in given:
-        if name not in EngineSettings._fields:
-            raise ConfigError(
-                f"engine has no setting {name!r}.{did_you_mean(name, EngineSettings._fields)}"
-            )
+def engine_settings(given: Any) -> EngineSettings:
+    """Returns the defaults with those `given`.
+
+    Args:
+      given: Values by name, as the user gives them.
+
+    Raises:
+      ConfigError: If there is no such setting, or a message cannot hold a value.
+    """
+    if not isinstance(given, Mapping):
+        raise ConfigError(f'engine is {given!r}; expected a dict, such as {{"time_scale": 1}}.')
     defaults = DEFAULT_ENGINE._asdict()
+    for name, value in given.items():
+        if name not in defaults:
+            raise ConfigError(f"engine has no setting {name!r}.{did_you_mean(str(name), defaults)}")
+        is_int = isinstance(defaults[name], int)
+        largest, kind = (_MAX_INT, "a whole number") if is_int else (_MAX_FLOAT, "a number")
+        is_held = is_number(value) and abs(value) <= largest
+        if not is_held or (is_int and value != int(value)):
+            raise ConfigError(
+                f"The engine setting {name!r}, of unity_adapter.load, is {value!r}; expected "
+                f"{kind}, which Unity holds as {'int32' if is_int else 'float32'}."
+            )
     return EngineSettings._make(type(d)(given.get(name, d)) for name, d in defaults.items())
 
 

@@ -30,16 +30,22 @@ def wanted(settings: Settings) -> list[str]:
 
 
 def check_has_packages(settings: Settings) -> None:
-    """Raises ConfigError if the user asked for a tracker whose package is missing."""
+    """Raises ConfigError if the user asked for a tracker that `check_has_package` refuses."""
     for tracker in wanted(settings):
         check_has_package(tracker, os.environ)
 
 
 def check_has_package(tracker: str, environ: Mapping[str, str]) -> None:
-    """Raises ConfigError if the package of a tracker is missing.
+    """Raises ConfigError if the package of a tracker is missing, or its mode allows no mirror.
 
     Without a server, MLflow's own database needs more than the client package.
     """
+    mode = environ.get("WANDB_MODE", "offline")
+    if tracker == "wandb" and mode not in ("online", "offline"):
+        raise ConfigError(
+            f"The variable WANDB_MODE is {mode!r}; expected online or offline, or SAC_WANDB=0 for "
+            "no mirror at all."
+        )
     modules = ["wandb"] if tracker == "wandb" else ["mlflow"]
     if tracker == "mlflow" and not environ.get("MLFLOW_TRACKING_URI"):
         modules += ["sqlalchemy", "alembic"]
