@@ -32,14 +32,19 @@ cd -- "$project"
 [[ -r $variables ]] || die "cannot read the variables file $1"
 # shellcheck source=tfagents_system/launch/local/variables.sh
 source tfagents_system/launch/local/variables.sh
-read_variables "$variables"
 if [[ ! $called_in -ef $project ]]; then
   export COMMAND_WORKING_DIR=$called_in # see core/process/process_start.py
-  for name in SAC_PARAMS SAC_CONFIG; do
-    if [[ -f $called_in/${!name-} ]]; then export "$name=$called_in/${!name}"; fi
+fi
+read_variables "$variables" # which may set variables with the names of those above
+if [[ ${TRAIN_HERE-} ]]; then export SAC_PLACEMENT=local; fi # see slurm/train.sbatch
+if [[ ${COMMAND_WORKING_DIR-} ]]; then
+  for _name in SAC_PARAMS SAC_CONFIG; do
+    if [[ -f $COMMAND_WORKING_DIR/${!_name-} ]]; then
+      export "$_name=$COMMAND_WORKING_DIR/${!_name}"
+    fi
   done
 fi
 
-folders=$(./setup.sh)
-export PATH="$folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+_folders=$(./setup.sh)
+export PATH="$_folders:$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 exec python -m tfagents_system.launch.start

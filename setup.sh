@@ -285,9 +285,10 @@ count_packages() {
 
 # Lets users install any package with pip, without breaking TensorFlow.
 protect_packages() {
-  # Spaces separate several constraints, so a path with one is written as a URL.
-  quietly .venv/bin/python -I -m pip config --quiet --site set install.constraint \
-    "file://${project// /%20}/locks/constraints.txt"
+  # Spaces separate several constraints, so the path, which may have some, is written as a URL.
+  local as_uri='import pathlib, sys; print(pathlib.Path(sys.argv[1]).as_uri())' constraints
+  constraints="$(.venv/bin/python -I -c "$as_uri" "$project/locks/constraints.txt" </dev/null)"
+  quietly .venv/bin/python -I -m pip config --quiet --site set install.constraint "$constraints"
   # As in tfagents_system/__init__.py, for programs that import TensorFlow but not this project.
   local folder
   for folder in .venv/lib/python3.*/site-packages; do

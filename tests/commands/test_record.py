@@ -159,7 +159,7 @@ def test_a_check_names_what_does_not_fit(files, tmp_path, capsys):
         ("class Policy: pass", "has no method action"),
         (
             "class Policy:\n    def action(self, o): return [1, 2]",
-            r"expected the shapes .*\[1\]",
+            r"returned the action \[1, 2\]; expected .* shapes: {'action': 'float32 \[1\]'}",
         ),
     ],
 )

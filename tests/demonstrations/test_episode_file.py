@@ -7,6 +7,7 @@ from tfagents_system.core.errors import ConfigError
 from tfagents_system.demonstrations.episode_file import (
     digest,
     episode_of,
+    named_leaves,
     read_episode,
     write_episode,
 )
@@ -88,6 +89,13 @@ def test_damaged_and_foreign_files_are_refused_by_path_and_key(tmp_path):
     path.unlink()
     with pytest.raises(ConfigError, match="cannot be read"):
         read_episode(path)
+
+
+def test_two_leaves_of_one_name_are_refused():
+    assert named_leaves({"a_b": 1, "a": {"b": 2}}, "action") == {"action/a_b": 1, "action/a/b": 2}
+    message = r"The action has the leaves \['a', 'b'\] and \['a/b'\], which are both 'action/a/b'"
+    with pytest.raises(ConfigError, match=message):
+        named_leaves({"a/b": 1, "a": {"b": 2}}, "action")
 
 
 def test_a_pickle_is_never_loaded(tmp_path):

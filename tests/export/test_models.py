@@ -244,6 +244,12 @@ CASES = {
         None,
         FORMATS,
     ),
+    "names of the graph, mask": (
+        {"observation": VECTOR, "action_mask": tf.TensorSpec([2 + 3], tf.float32)},
+        {"action_spec": {"arm": ACTION, "mask": BRANCHES}},
+        None,
+        FORMATS,
+    ),
     "tuple": ((VECTOR, VECTOR), {}, None, FORMATS),
     "punctuation": (PUNCTUATED, {}, None, FORMATS),
     "board": ({"board": BOARD, "place": PLACE}, {"action_spec": ONE_OF_THREE}, None, FORMATS),
@@ -321,6 +327,7 @@ EVERYDAY = (
     "goals",
     "names of the graph, gru",
     "names of the graph, nested action",
+    "names of the graph, mask",
     "privileged",
     "punctuation",
     "tuple",
@@ -401,18 +408,58 @@ def test_no_format_has_an_input_for_what_only_critics_see(name, tmp_path):
     assert sorted(inputs_of(name, of_all)) == ["arm_joints", "goal", "state"]
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+@pytest.mark.parametrize("spec", [VECTOR, IMAGE], ids=["float32", "uint8"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_runner_acts_on_what_is_not_finite_and_its_state_stays(name, bad, tmp_path):
-    policy = runner_of(name).Policy(written(make_agent(VECTOR, recurrent=True), name, tmp_path))
-    first, second = np.float32([0.1, 0.2, 0.3]), np.float32([-1, 0, 1])
+def test_no_runner_acts_on_what_is_not_finite_in_float32_and_its_state_stays(name, spec, tmp_path):
+    policy = runner_of(name).Policy(written(make_agent(spec, recurrent=True), name, tmp_path))
+    first, second = np.resize([1, 2, 3], spec.shape), np.resize([200, 0, 1], spec.shape)
     policy.action(first)
     expected = policy.action(second)
     policy.reset()
     policy.action(first)
-    with pytest.raises(ValueError, match="infs or NaNs"):
-        policy.action(np.float32([0, bad, 0]))
+    for bad in (np.nan, np.inf, 1e39):  # float32 ends at 3.4e38
+        with pytest.raises(ValueError, match="infs or NaNs"):
+            policy.action(np.where(second == 0, bad, second))
     np.testing.assert_array_equal(policy.action(second), expected)
+
+
+ONE_NAME = {"a_b": VECTOR, "a": {"b": VECTOR}}
+ONE_NAME_OF_ACTIONS = {"a_b": ACTION, "a": {"b": ACTION}}
+ONE_NAME_MESSAGE = r"the parts \['a', 'b'\] and \['a_b'\], which are both 'a_b'"
+
+
+@pytest.mark.parametrize("name", [*FORMATS, "unity"])
+def test_two_parts_of_one_name_are_refused(name, tmp_path):
+    with pytest.raises(ConfigError, match=f"The observation .* {ONE_NAME_MESSAGE}"):
+        written(make_agent(ONE_NAME), name, tmp_path / "observation")
+    agent = make_agent(VECTOR, action_spec=ONE_NAME_OF_ACTIONS)
+    with pytest.raises(ConfigError, match=f"The action .* {ONE_NAME_MESSAGE}"):
+        written(agent, name, tmp_path / "action")
+
+
+def test_a_policy_in_a_file_takes_no_two_parts_of_one_name(tmp_path):
+    file = tmp_path / "still.py"
+    file.write_text("class Policy:\n    def action(self, observation): return [0, 3]")
+    with pytest.raises(ConfigError, match=f"The action .* {ONE_NAME_MESSAGE}"):
+        FilePolicy(file, tensor_spec.to_array_spec(ONE_NAME_OF_ACTIONS))
+    policy = FilePolicy(file, tensor_spec.to_array_spec(ACTION))
+    seen = tree.map_structure(lambda spec: np.zeros(spec.shape, np.float32), ONE_NAME)
+    with pytest.raises(ConfigError, match=f"The observation .* {ONE_NAME_MESSAGE}"):
+        policy.action(ts.restart(seen), policy.initial_state())
+
+
+@pytest.mark.parametrize("number", ["0.9", "1.7", "1e30", "float('nan')", "10**30"])
+def test_only_integers_are_discrete_actions_of_a_policy_in_a_file(number, tmp_path):
+    file = tmp_path / "odd.py"
+    returned = f"1.0 if is_first else {number}"
+    file.write_text(f"class Policy:\n    def action(self, is_first): return {returned}")
+    policy = FilePolicy(file, tensor_spec.to_array_spec(ONE_OF_THREE))
+    action, _ = policy.action(ts.restart(np.ones([], np.float32)), ())
+    assert (action.dtype, action.tolist()) == (np.int64, 1)
+    expected = r"returned the action .*; expected .* shapes: {'action': 'int64 \[\]'}"
+    with pytest.raises(ConfigError, match=expected):
+        policy.action(ts.restart(np.zeros([], np.float32)), ())
 
 
 ONLY_NUMPY = """
@@ -573,4 +620,7 @@ def test_latency_table_has_a_row_for_each_exported_format(tmp_path, capsys):
     assert name == "numpy" and 0 < float(median) <= float(worst)
     (tmp_path / "numpy/example.json").write_text('{"observation": [0, 0]}')
     with pytest.raises(ConfigError, match="numpy is of an earlier version: call sac export again"):
+        latency.latency(str(tmp_path))
+    (tmp_path / "numpy/example.json").write_text('{"observation": [0,')  # cut by a full disk
+    with pytest.raises(ConfigError, match="example.json: damaged .* call sac export again"):
         latency.latency(str(tmp_path))

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 
@@ -9,7 +10,8 @@ import pytest
 
 from tfagents_system.core.waiting import wait_until
 
-JOB = pathlib.Path(__file__).parents[2] / "slurm/job.sh"
+PROJECT = pathlib.Path(__file__).parents[2]
+JOB = PROJECT / "slurm/job.sh"
 BATCH = f"""
 source {JOB}
 check() {{ :; }}
@@ -48,3 +50,24 @@ def test_a_job_near_its_time_limit_asks_until_it_is_answered(tmp_path, fails, st
     batch.communicate(timeout=60)
     assert batch.returncode == 143
     assert (tmp_path / "scontrol").read_text().splitlines() == asked
+
+
+def test_a_job_trains_on_its_node_whatever_the_variables_file_says(tmp_path):
+    for name in ("slurm/job.sh", "slurm/train.sbatch", "run_script.sh", "train_script.sh",
+                 "tfagents_system/launch/local/variables.sh"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / name, tmp_path / name)
+    (tmp_path / "v.sh").write_text("SAC_EXP_NAME=arm\nSAC_PLACEMENT=slurm\n")
+    for name, body in (
+        ("setup.sh", f"echo {tmp_path}"),
+        ("python", 'echo "$SAC_EXP_NAME trains, placement $SAC_PLACEMENT"'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1"}
+    job = subprocess.run(
+        ["bash", "slurm/train.sbatch", "v.sh"],
+        cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (job.returncode, job.stderr) == (0, "")
+    assert job.stdout.splitlines()[-1] == "arm trains, placement local"

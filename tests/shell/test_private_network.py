@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 
 import pytest
 from namespaces import NO_MORE_NETWORKS, USERS, needs_namespaces
@@ -35,6 +36,17 @@ def test_programs_share_a_private_network_and_are_reached_as_ever(sandbox, user)
     assert "\nNetwork: private, " in out
     files = [path.lstat() for path in sandbox.exp_dir.rglob("*")]
     assert {(file.st_uid, file.st_gid) for file in files} == {(os.geteuid(), os.getegid())}
+
+
+def test_a_private_network_has_its_own_ports(sandbox):
+    needs_namespaces()
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        code, _, err = sandbox.run(
+            SAC_REVERB_PORT=str(port), SAC_PRIVATE_NETWORK="1", STUB_LEARNER="finish"
+        )
+    assert code == 0, err
+    assert sandbox.seen("replay")["argv"][2] == f"--port={port}"
 
 
 def test_open_network_is_that_of_the_machine(sandbox):

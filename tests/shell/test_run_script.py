@@ -131,6 +131,27 @@ def test_user_code_works_in_the_folder_where_the_command_is_given(sandbox, tmp_p
     assert provenance["params_name"] == "arm_params.py"
 
 
+def test_a_variables_file_may_go_elsewhere_and_set_any_variable(sandbox, tmp_path):
+    mine = tmp_path / "my lab"
+    mine.mkdir()
+    (mine / "arm_params.py").write_text(PARAMS)
+    (mine / "setup.sh").write_text(f"#!/bin/sh\ntouch '{tmp_path}/wrong'\nexit 1\n")
+    (mine / "setup.sh").chmod(0o755)
+    own = {name: "my own" for name in ("called_in", "name", "folders", "message")}
+    (mine / "arm.sh").write_text(
+        "SAC_EXP_NAME=pendulum SAC_PARAMS=arm_params.py SAC_CONFIG=config/pendulum.json\n"
+        f"project='{mine}'\ncd '{mine}'\n" + "".join(f"{n}='{x}'\n" for n, x in own.items())
+    )
+    code, _, err = sandbox.run("arm.sh", folder=mine, STUB_LEARNER="finish")
+    assert code == 0, err
+    assert not (tmp_path / "wrong").exists()
+    environ = sandbox.seen("worker_0")["environ"]
+    assert {name: environ[name] for name in own} == own
+    assert environ["SERVICE_WORKING_DIR"] == str(mine)
+    provenance = json.loads((sandbox.exp_dir / "provenance.json").read_text())
+    assert provenance["params_dir"] == str(mine)
+
+
 def test_ctrl_c_twice_stops_in_order_and_the_same_command_resumes(sandbox):
     ours, terminal = pty.openpty()
     run = sandbox.start(**TWO, terminal=terminal, TERM="xterm")

@@ -132,7 +132,7 @@ def test_port_in_use_is_refused(sandbox):
         server.bind(("", 0))
         server.listen()
         port = server.getsockname()[1]
-        code, _, err = sandbox.run(SAC_REVERB_PORT=str(port))
+        code, _, err = sandbox.run(SAC_REVERB_PORT=str(port), SAC_PRIVATE_NETWORK="0")
     assert code == 78
     assert f"SAC_REVERB_PORT is {port}, which is in use by another program" in err
     assert not (sandbox.project / "logs").exists()

@@ -78,8 +78,23 @@ class Episode:
 
 
 def named_leaves(nest: Nest, name: str) -> dict[str, Any]:
-    """Returns the leaves of an observation or action by name: {"arm": x} has "observation/arm"."""
-    return {"/".join([name, *map(str, path)]): leaf for path, leaf in tree.flatten_with_path(nest)}
+    """Returns the leaves of an observation or action by name: {"arm": x} has "observation/arm".
+
+    Raises:
+      ConfigError: If two leaves have the same name.
+    """
+    leaves: dict[str, Any] = {}
+    paths: dict[str, tuple[Any, ...]] = {}
+    for path, leaf in tree.flatten_with_path(nest):
+        leaf_name = "/".join([name, *map(str, path)])
+        if leaf_name in leaves:
+            raise ConfigError(
+                f"The {name} has the leaves {list(paths[leaf_name])} and {list(path)}, which are "
+                f"both {leaf_name!r} in a demonstration: their keys are joined by '/'. Rename one "
+                "in the environment, or in a wrapper."
+            )
+        leaves[leaf_name], paths[leaf_name] = leaf, path
+    return leaves
 
 
 def as_stored(array: Any) -> NDArray[Any]:

@@ -22,8 +22,8 @@ class Policy:
     def action(self, observation):
         arrays, finite = self.arrays, np.asarray_chkfinite  # no action for NaN
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        mask = np.asarray(parts["action_mask"]) if arrays["is_masked"] else None
-        x = np.concatenate([np.ravel(finite(parts[name])) for name in arrays["parts"]], dtype="f4")
+        mask = finite(parts["action_mask"], "f4") if arrays["is_masked"] else None
+        x = np.concatenate([np.ravel(finite(parts[name], "f4")) for name in arrays["parts"]])
         x, goals = self.encoders["features"](arrays, x)
         x, self.states = self.numpy_layers["run_layers"](self.recurrent_layers, x, self.states)
         x = self.numpy_layers["hidden"](arrays, x, goals)

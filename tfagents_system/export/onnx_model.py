@@ -39,8 +39,8 @@ def write_onnx(
     k, `h_<k>` and, for an LSTM, `c_<k>` [units], zeros at the start of an episode; with
     `is_masked` also `action_mask`, float32 [N], 1 for each integer that is allowed. Its outputs are
     `action` [A], or integers [] or [K], or for a nest `action_<leaf>`; `next_h_<k>` and
-    `next_c_<k>`. The metadata `inputs` has the input of each part: `observation_<part>`, if the
-    name of the part is that of a state or an output.
+    `next_c_<k>`. The metadata `inputs` has the input of each part and of the mask:
+    `observation_<name>`, if its name is that of a state or an output.
 
     Raises:
       ConfigError: If the package onnx is missing.
@@ -56,22 +56,23 @@ def write_onnx(
     leaves = leaves_of(arrays) or {"": arrays}
     actions = {leaf: f"action_{leaf}" if leaf else "action" for leaf in leaves}
     taken = [*sizes, *(f"next_{name}" for name in sizes), *actions.values()]
-    names = free_names({part: part for part in parts}, taken)
+    masks = [ACTION_MASK] if is_masked else []
+    names = free_names({part: part for part in [*parts, *masks]}, taken)
     inputs = [vector(names[part], shape) for part, shape in parts.items()]
 
     def row(name: str) -> str:
         return nodes.add("Reshape", Given(name), "one_row")
 
-    x = nodes.add("Concat", *[row(name) for name in names.values()], axis=1)
+    x = nodes.add("Concat", *[row(names[part]) for part in parts], axis=1)
     inputs += [vector(name, [size]) for name, size in sizes.items()]
     states = {name: row(name) for name in sizes}
     x, next_states = add_layers(nodes, x, states, constants)
     outputs = []
     penalties: dict[str, str] = {}
     if is_masked:
-        names[ACTION_MASK] = ACTION_MASK
-        penalties = add_penalties(nodes, row(ACTION_MASK), leaves, constants)
-        inputs.append(vector(ACTION_MASK, [sum(mask_sizes(leaves).values())]))
+        mask = names[ACTION_MASK]
+        penalties = add_penalties(nodes, row(mask), leaves, constants)
+        inputs.append(vector(mask, [sum(mask_sizes(leaves).values())]))
     for leaf, own in leaves.items():
         prefix, output = f"{leaf}." if leaf else "", actions[leaf]
         if "start" in own:

@@ -4,13 +4,13 @@ import pathlib
 import runpy
 from typing import Any
 
-import numpy as np
 import tree
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.process.guest import GUEST
+from tfagents_system.environments.exact_casts import leaf_cast
 from tfagents_system.export.tensorflow_models import named_parts
 
 RUNNER = "run_policy.py"  # in the folder of an exported policy
@@ -27,7 +27,8 @@ class FilePolicy:
         """Runs `path`, a Python file or the folder of an exported policy.
 
         Raises:
-          ConfigError: If there is no such file, or it has no class `Policy`.
+          ConfigError: If there is no such file, it has no class `Policy`, or two parts of the
+            action have the same name.
         """
         file = path / RUNNER if path.is_dir() else path
         if not file.is_file() or file.suffix != ".py":
@@ -45,6 +46,7 @@ class FilePolicy:
         if not callable(getattr(self._policy, "action", None)):
             raise ConfigError(f"{file}: Policy has no method action(observation).")
         self._action_spec = action_spec
+        self._specs = named_parts(action_spec, "action")
 
     def initial_state(self) -> Any:
         """Begins an episode."""
@@ -57,23 +59,27 @@ class FilePolicy:
         """Returns (action, `state`).
 
         Raises:
-          ConfigError: If the action has other parts or another shape than the environment's.
+          ConfigError: If the action has other parts, another shape or other numbers, such as 0.5
+            for an integer, than the environment's, or two parts of the observation have the same
+            name.
         """
         observation = time_step.observation
         if tree.is_nested(observation):
             observation = named_parts(observation, "observation")
         with GUEST.visit(self._name):
             action = self._policy.action(observation)
-        specs = named_parts(self._action_spec, "action")
         parts = action if tree.is_nested(self._action_spec) else {"action": action}
         try:
             leaves = [
-                np.asarray(parts[name], spec.dtype).reshape(spec.shape)
-                for name, spec in specs.items()
+                leaf_cast(spec)(parts[name]).reshape(spec.shape)
+                for name, spec in self._specs.items()
             ]
-        except (KeyError, TypeError, ValueError) as error:
-            shapes = {name: list(spec.shape) for name, spec in specs.items()}
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            expected = {
+                name: f"{spec.dtype} {list(spec.shape)}" for name, spec in self._specs.items()
+            }
             raise ConfigError(
-                f"{self._name} returned the action {action!r}; expected the shapes {shapes}."
+                f"{self._name} returned the action {action!r}; expected numbers of these types and "
+                f"shapes: {expected}."
             ) from error
         return tree.unflatten_as(self._action_spec, leaves), state

@@ -23,7 +23,7 @@ class Policy:
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        seen = {i: np.asarray_chkfinite(parts[n]) for n, i in self.inputs.items()}  # NaN raises
+        seen = {i: np.asarray_chkfinite(parts[n], "f4") for n, i in self.inputs.items()}
         seen = {name: tf.constant(part, self.specs[name].dtype) for name, part in seen.items()}
         outputs = {name: part.numpy() for name, part in self.act(**seen, **self.states).items()}
         self.states = {name: tf.constant(outputs.pop(f"next_{name}")) for name in self.states}

@@ -74,9 +74,22 @@ def named_parts(nest: Any, single: str) -> dict[str, Any]:
     """Returns the leaves of an observation or action (or its spec) by their names in a model.
 
     {"arm": {"angle": x}} has the part "arm_angle"; the name of a single array is `single`.
+
+    Raises:
+      ConfigError: If two leaves have the same name.
     """
-    leaves = tree.flatten_with_path(nest)
-    return {"_".join(map(str, path)) or single: leaf for path, leaf in leaves}
+    parts: dict[str, Any] = {}
+    paths: dict[str, tuple[Any, ...]] = {}
+    for path, leaf in tree.flatten_with_path(nest):
+        name = "_".join(map(str, path)) or single
+        if name in parts:
+            raise ConfigError(
+                f"The {single} of the environment has the parts {list(paths[name])} and "
+                f"{list(path)}, which are both {name!r} in exported policies and policy files: "
+                "their keys are joined by '_'. Rename one in the environment, or in a wrapper."
+            )
+        parts[name], paths[name] = leaf, path
+    return parts
 
 
 def free_names(wanted: Mapping[str, str], taken: Collection[str]) -> dict[str, str]:

@@ -23,8 +23,8 @@ class Policy:
 
     def action(self, observation):
         parts = observation if isinstance(observation, dict) else {"observation": observation}
-        seen = {name: parts[part] for part, name in self.inputs.items()}
-        seen = {n: np.asarray_chkfinite(p, self.specs[n]["dtype"]) for n, p in seen.items()}
+        seen = {i: np.asarray_chkfinite(parts[n], "f4") for n, i in self.inputs.items()}
+        seen = {name: part.astype(self.specs[name]["dtype"]) for name, part in seen.items()}
         outputs = self.act(**seen, **self.states)
         self.states = {name: outputs.pop(f"next_{name}") for name in self.states}
         return outputs.get("action", {n[len("action_") :]: a for n, a in outputs.items()})

@@ -21,6 +21,13 @@ def test_what_a_variables_file_prints_is_no_variable(tmp_path):
     assert {name: found[name] for name in environ} == environ
 
 
+def test_a_variables_file_may_go_elsewhere_and_set_any_variable(tmp_path):
+    file = tmp_path / "my_variables.sh"
+    file.write_text("message=walk\ncd /\n")
+    found = read_variables(file, {"PATH": "/usr/bin:/bin"})
+    assert (found["message"], found["PWD"]) == ("walk", os.getcwd())
+
+
 def test_what_a_variables_file_starts_in_the_background_is_not_waited_for(tmp_path):
     file = tmp_path / "my_variables.sh"
     file.write_text("sleep 45 &\nSTARTED=$!\nSAC_EXP_NAME=arm\n")

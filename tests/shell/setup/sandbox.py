@@ -39,7 +39,7 @@ case "$all" in
   *"-m pip"*) echo "pip${all#*--no-deps}" >>"$TAPE"; sleep "${STUB_PIP_SECS:-0}"
     [[ -z ${STUB_PIP_SAYS:-} ]] || cat "$STUB_PIP_SAYS"
     [[ -z ${STUB_PIP_FAILS:-} ]] || { echo "No route to the packages" >&2; exit 1; } ;;
-  *checks.own_versions*) exec "$PYTHON_OF_TESTS" "$@" ;;
+  *as_uri* | *checks.own_versions*) exec "$PYTHON_OF_TESTS" "$@" ;;
   *"import ensurepip"*) [[ -z ${STUB_NO_ENSUREPIP:-} ]] ;;
   *"import pip"*) ;;
   *"-m tfagents_system.kernels.build"*) echo "Compiled ops: ${STUB_OPS:-a.so is up to date.}"

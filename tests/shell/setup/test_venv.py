@@ -96,6 +96,13 @@ def test_failing_pip_shows_its_last_lines_and_is_tried_again(ready):
     assert ready.tape() == ready.installed("base")
 
 
+def test_pip_finds_the_constraints_in_a_folder_of_any_name(ready, tmp_path):
+    ready.project = ready.project.rename(tmp_path / "my #1 100%20")
+    assert ready.run()[0] == 0
+    uri = f"file://{tmp_path}/my%20%231%20100%2520/locks/constraints.txt"
+    assert ready.tape()[1] == f"constraint {uri}"
+
+
 @pytest.mark.skipif(not shutil.which("flock"), reason="flock is not on this system")
 def test_two_setups_at_once_install_once(ready):
     first = ready.start(STUB_PIP_SECS="3")

@@ -104,7 +104,7 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
     is_new = share.has_learner and experiment.is_new(ExperimentPaths(settings.exp_dir))
     with _folder_of(share, paths) as folder:
         if share.has_learner:
-            services = _core_services(settings, share, paths, folder)
+            services = _core_services(settings, share, paths, folder, open_because is None)
         else:
             services = _worker_services(settings, share, paths, folder, open_because is None)
         if not services:
@@ -127,14 +127,18 @@ def set_up(settings: Settings, share: Share, open_because: str | None) -> list[s
 
 
 def _core_services(
-    settings: Settings, share: Share, paths: ExperimentPaths, folder: pathlib.Path
+    settings: Settings,
+    share: Share,
+    paths: ExperimentPaths,
+    folder: pathlib.Path,
+    is_private: bool,
 ) -> list[Service]:
     """Makes or resumes the experiment; returns the services of the core's share."""
     port = settings.reverb_port or free_port()
 
     def place_here() -> list[Service]:
         check_host(paths.root, available_cpus())
-        if settings.reverb_port is not None:
+        if settings.reverb_port is not None and not is_private:  # a private network has its own
             check_port_is_free(settings.reverb_port)
         return _place(settings, share, paths, f"localhost:{port}")
 

@@ -17,9 +17,9 @@ check_encoding() { # FILE
 
 # Exports everything that FILE sets; ends the script with 78 if FILE is not a variables file.
 read_variables() { # FILE
-  local message _file
+  local _message _file _folder=$PWD # named unlike what FILE may set
   check_encoding "$1"
-  message=$(bash -n "$1" 2>&1) || die "$message"
+  _message=$(bash -n "$1" 2>&1) || die "$_message"
   printf -v _file %q "${1##*/}" # the trap is evaluated, the name never
   trap "die $_file"' ended this script "(exit, or \${NAME:?}); it may only set variables"' EXIT
   set -a +eu # its own unset variables are its own affair
@@ -27,4 +27,5 @@ read_variables() { # FILE
   source "$1"
   set +a -eu
   trap - EXIT
+  cd -- "$_folder" # FILE may only set variables
 }
