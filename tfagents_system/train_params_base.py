@@ -129,7 +129,10 @@ class TrainParamsBase(AgentParams, abc.ABC):
     def _own_summarizer(self, obs_spec: Nest) -> network.Network | None:
         """Returns the summarizer of one network; None if it needs none or shares one."""
         has_own = self.recurrent and not self.share_summarizer
-        return self.summarizer_ctor(obs_spec) if has_own else None
+        return self._checked_summarizer(obs_spec) if has_own else None
+
+    def _checked_summarizer(self, obs_spec: Nest) -> network.Network:
+        return own_network("summarizer_ctor", self.summarizer_ctor(obs_spec), self)
 
     def state_value_ctor(self, obs_spec: Nest) -> network.Network:
         """Returns the network of `state_value_network`: observation -> (V [B], state)."""
@@ -163,15 +166,15 @@ class TrainParamsBase(AgentParams, abc.ABC):
         summarizer = None
         shares_images = not self.recurrent and not self.critic_observations
         if self.share_summarizer or (shares_images and self._is_visual(obs_spec)):
-            summarizer = own_network("summarizer_ctor", self.summarizer_ctor(obs_spec))
+            summarizer = self._checked_summarizer(obs_spec)
             obs_spec = actor_spec = summarizer.features_spec
         parts = Parts(
             train_step,
             time_step_spec,
             obs_spec,
             action_spec,
-            own_network("actor_ctor", self.actor_ctor(actor_spec, action_spec)),
-            own_network("critic_ctor", self.critic_ctor(obs_spec, action_spec)),
+            own_network("actor_ctor", self.actor_ctor(actor_spec, action_spec), self),
+            own_network("critic_ctor", self.critic_ctor(obs_spec, action_spec), self),
             summarizer,
             normalizer,
             RewardScale() if normalizes_rewards(self) else None,

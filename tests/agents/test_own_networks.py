@@ -27,9 +27,12 @@ NESTED = {"arm": ARM, "grip": ONE}
 class Linear(network.Network):
     """The observation's kernel [2, n] -> n numbers, or a distribution of them."""
 
-    def __init__(self, observation_spec, num_outputs, action_spec=None, of_outputs=None, name=None):
+    def __init__(
+        self, observation_spec, num_outputs, action_spec=None, of_outputs=None, state_spec=(),
+        name=None,
+    ):  # fmt: skip
         spec = observation_spec if action_spec is None else (observation_spec, action_spec)
-        super().__init__(spec, (), name or "Linear")
+        super().__init__(spec, state_spec, name or "Linear")
         self._is_critic = action_spec is not None
         self._layer = tf.keras.layers.Dense(num_outputs)
         self._of_outputs = of_outputs or (lambda outputs: outputs)
@@ -39,7 +42,20 @@ class Linear(network.Network):
         return self._of_outputs(self._layer(observation)), network_state
 
 
-def make_agent(action_spec=ARM, critic=None, actor=None, state_value=None, **settings):
+class Given(network.Network):
+    """The observation's outputs of a layer that is an argument."""
+
+    def __init__(self, spec, layer, features_spec=None, name=None):
+        super().__init__(spec, (), name or "Given")
+        self.layer, self.features_spec = layer, features_spec
+
+    def call(self, inputs, step_type=None, network_state=(), training=False):
+        return self.layer(tf.nest.flatten(inputs)[0]), network_state
+
+
+def make_agent(
+    action_spec=ARM, critic=None, actor=None, state_value=None, summarizer=None, **settings
+):
     """Returns the agent; networks that are given are made by functions of their specs."""
 
     class Params(TrainParamsBase):
@@ -57,6 +73,11 @@ def make_agent(action_spec=ARM, critic=None, actor=None, state_value=None, **set
 
             def actor_ctor(self, obs_spec, action_spec):
                 return actor(obs_spec, action_spec)
+
+        if summarizer is not None:
+
+            def summarizer_ctor(self, obs_spec):
+                return summarizer(obs_spec)
 
         if state_value is not None:
             state_value_network = True
@@ -225,3 +246,200 @@ def test_an_actor_may_have_the_head_of_built_in_ones():
 def test_built_in_critics_of_all_kinds_pass():
     for spec in (ARM, ONE, PAIR, NESTED):
         assert type(make_agent(spec).networks.critics[0]) is MlpCriticNetwork
+
+
+FEATURES = tf.TensorSpec([1], tf.float32, "features")
+STATE = [tf.TensorSpec([1], tf.float32)]
+
+
+def one_number():
+    """A layer [B, n] -> [B]."""
+    return tf.keras.Sequential(
+        [tf.keras.layers.Dense(1), tf.keras.layers.Lambda(lambda outputs: outputs[..., 0])]
+    )
+
+
+@pytest.mark.parametrize(
+    ("hook", "networks", "settings"),
+    [
+        ("critic", "Given and critic_1", {}),
+        ("actor", "Given and target_actor", {"algorithm": "td3"}),
+        ("state_value", "Given and target_state_value", {}),
+        ("summarizer", "Given and target_summarizer", {"share_summarizer": True}),
+        ("summarizer", "Given and Given", {}),  # one for each critic
+    ],
+)
+def test_copies_that_train_the_same_layers_are_refused(hook, networks, settings):
+    layer = tf.keras.layers.Dense(1) if hook in ("actor", "summarizer") else one_number()
+    made = {hook: lambda *specs: Given(specs if len(specs) > 1 else specs[0], layer, FEATURES)}
+    if hook == "actor":
+        made = {hook: lambda obs_spec, _: Given(obs_spec, layer)}
+    message = (
+        f"TrainParams.{hook}_ctor returned a Given that shares variables with its copies: "
+        f"{networks} both train .*kernel:0.*; expected one that makes the layers in __init__"
+    )
+    with pytest.raises(ConfigError, match=message):
+        make_agent(**made, recurrent=hook == "summarizer", **settings)
+
+
+def test_copies_may_share_what_is_not_trained():
+    """Such as the statistics of a layer that has seen data, with their count, an integer."""
+    normalization = tf.keras.layers.Normalization()
+    normalization.adapt([[0.0, 1.0], [2.0, 5.0]])
+
+    class Normalizing(Linear):
+        def __init__(self, spec, layer, name=None):
+            super().__init__(spec[0], 1, spec[1], lambda q: q[..., 0], name=name)
+            self.normalization = layer
+
+        def call(self, inputs, *args, **kwargs):
+            return super().call((self.normalization(inputs[0]), inputs[1]), *args, **kwargs)
+
+    agent = make_agent(critic=lambda *specs: Normalizing(specs, normalization))
+    mean = normalization.mean.numpy()
+    assert np.isfinite(agent.train(minibatch(tf.ones([2, 1]))).loss)
+    np.testing.assert_array_equal(normalization.mean, mean)
+
+
+def test_target_networks_take_over_integers():
+    class Counting(Linear):
+        def __init__(self, obs_spec, action_spec, name=None):
+            super().__init__(obs_spec, 1, action_spec, lambda q: q[..., 0], name=name)
+            self.count = tf.Variable(0, trainable=False, dtype=tf.int64)
+
+    agent = make_agent(critic=Counting, target_update_tau=0.25)
+    for index, critic in enumerate(agent.networks.critics):
+        critic.count.assign(7 + index)
+    agent.train(minibatch(tf.ones([2, 1])))
+    assert [int(target.count) for target in agent.networks.target_critics] == [7, 7 + 1]
+
+
+@pytest.mark.parametrize(
+    ("hook", "settings", "message"),
+    [
+        ("actor", {}, "recurrent is False; expected recurrent = True, or a network without"),
+        ("critic", {}, "recurrent is False"),
+        ("state_value", {}, "recurrent is False"),
+        ("actor", {"share_summarizer": True}, "share_summarizer is True; expected .* = False"),
+        ("critic", {"share_summarizer": True}, "share_summarizer is True"),
+    ],
+)
+def test_a_state_that_is_not_kept_is_refused(hook, settings, message):
+    made = {hook: lambda obs_spec, *specs: Linear(obs_spec, 1, *specs, state_spec=STATE)}
+    message = rf"TrainParams.{hook}_ctor returned a network with a state, .*, and {message}"
+    with pytest.raises(ConfigError, match=message):
+        make_agent(**made, recurrent=bool(settings), **settings)
+
+
+def test_targets_see_the_first_observation_though_the_actor_has_no_memory():
+    def target(first):
+        tf.keras.utils.set_random_seed(1)
+        agent = make_agent(
+            actor=lambda obs_spec, _: Linear(obs_spec, 1),
+            algorithm="td3", recurrent=True, rnn_units=3, target_noise_std=0.0,
+        )  # fmt: skip
+        observation, after = tf.constant([[[first, 1.0]]]), tf.ones([1, 1, 2])
+        ones = tf.ones([1, 1])
+        step = Transition(ones, observation, ones[..., tf.newaxis], 0 * ones, ones, after)
+        return float(agent.gradients(step)[1].extra["td_target"])
+
+    assert target(1.0) == target(1.0)
+    assert target(1.0) != target(5.0)
+
+
+class Choosing(network.Network):
+    """Rows of a table, chosen by the observation, and a variable that has no gradient."""
+
+    def __init__(self, obs_spec, action_spec, name=None):
+        super().__init__(obs_spec, (), name or "Choosing")
+        self.table = tf.keras.layers.Embedding(3, 1)
+        self.unused = tf.Variable(1.0)
+
+    def call(self, observation, step_type=None, network_state=(), training=False):
+        return self.table(tf.cast(observation[..., 0] > 0, tf.int32)), network_state
+
+
+def test_delayed_updates_allow_sparse_and_missing_gradients():
+    agent = make_agent(actor=Choosing, algorithm="td3", policy_delay=2)
+    train = tf.function(agent.train)
+    (table,) = agent.networks.actor.table.weights
+    before = table.numpy()
+    changed = []
+    for _ in range(2):
+        train(minibatch(tf.ones([2, 1])))
+        changed.append((table.numpy() != before).ravel().tolist())
+    assert changed == [[False] * 3, [True, True, False]]  # observations choose rows 0 and 1
+    assert agent.networks.actor.unused.numpy() == 1
+
+
+def test_a_critic_may_ignore_features():
+    class Twofold(network.Network):
+        features_spec = {"read": FEATURES, "ignored": FEATURES}
+
+        def __init__(self, obs_spec, name=None):
+            super().__init__(obs_spec, (), name or "Twofold")
+            self.layers_of = {key: tf.keras.layers.Dense(1) for key in self.features_spec}
+
+        def call(self, observation, step_type=None, network_state=(), training=False):
+            return {k: layer(observation) for k, layer in self.layers_of.items()}, network_state
+
+    class Reading(Linear):
+        def call(self, inputs, *args, **kwargs):
+            return super().call((inputs[0]["read"], inputs[1]), *args, **kwargs)
+
+    agent = make_agent(
+        critic=lambda obs_spec, action_spec: Reading(
+            obs_spec, 1, action_spec, lambda q: q[..., 0]
+        ),
+        summarizer=Twofold, recurrent=True, share_summarizer=True,
+    )  # fmt: skip
+    kernels = {key: layer.kernel for key, layer in agent.networks.summarizer.layers_of.items()}
+    before = {key: kernel.numpy() for key, kernel in kernels.items()}
+    agent.train(tf.nest.map_structure(lambda part: part[:, tf.newaxis], minibatch(tf.ones([2, 1]))))
+    changed = {key: bool(np.any(kernel != before[key])) for key, kernel in kernels.items()}
+    assert changed == {"read": True, "ignored": False}
+
+
+def normal(loc):
+    return tfp.distributions.Independent(tfp.distributions.Normal(loc, 1.0), 1)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "of_outputs", "message"),
+    [
+        ("sac", None, "actions; expected one of a distribution over actions, because .* stochas"),
+        ("td3", normal, "a Independent; expected one of actions, because .* deterministic policy"),
+    ],
+)
+def test_an_actor_of_another_kind_of_policy_is_refused(algorithm, of_outputs, message):
+    with pytest.raises(ConfigError, match=f"actor_ctor returned a network of {message}"):
+        make_agent(
+            actor=lambda obs_spec, _: Linear(obs_spec, 1, of_outputs=of_outputs),
+            algorithm=algorithm,
+        )
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_summarizer_needs_the_spec_of_its_features(is_shared):
+    message = "summarizer_ctor returned a Linear without features_spec; expected a network whose"
+    with pytest.raises(ConfigError, match=message):
+        make_agent(
+            summarizer=lambda obs_spec: Linear(obs_spec, 1),
+            recurrent=True,
+            share_summarizer=is_shared,
+        )
+
+
+@pytest.mark.parametrize(
+    ("hook", "settings"), [("critic", {}), ("actor", {"algorithm": "td3"}), ("state_value", {})]
+)
+def test_a_constructor_without_a_name_is_refused(hook, settings):
+    class Nameless(Linear):
+        def __init__(self, obs_spec, action_spec=None):
+            is_actor = hook == "actor"
+            of_outputs = None if is_actor else lambda outputs: outputs[..., 0]
+            super().__init__(obs_spec, 1, None if is_actor else action_spec, of_outputs)
+
+    message = f"{hook}_ctor returned a Nameless, which cannot be copied: .*'name'.*takes `name`"
+    with pytest.raises(ConfigError, match=message):
+        make_agent(**{hook: Nameless}, **settings)

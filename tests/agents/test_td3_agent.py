@@ -153,6 +153,17 @@ def test_delays_hold_in_a_compiled_function_too():
         np.testing.assert_allclose(value, expected, rtol=1e-3)
 
 
+def test_targets_with_a_period_wait_for_a_train_step_of_the_actor():
+    agent = make_agent(policy_delay=2, target_update_period=3)
+    updated = []
+    for train_step in range(1, 13):
+        before = agent.networks.target_actor.weight.numpy()
+        agent.train(transition(**BATCH))
+        if agent.networks.target_actor.weight.numpy() != before:
+            updated.append(train_step)
+    assert updated == [2 * 3, 2 * 2 * 3]
+
+
 def test_target_noise_is_scaled_to_the_bounds_and_clipped():
     agent = make_agent(magnitude=2.0, target_noise_std=1e6, target_noise_clip=0.25)
     agent.networks.target_actor.weight.assign(0.0)

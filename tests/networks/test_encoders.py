@@ -4,6 +4,7 @@ import tensorflow as tf
 from tf_agents.networks import encoding_network
 from tf_agents.specs import tensor_spec
 
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.networks import encoders
 from tfagents_system.policies import numpy_encoders
 from tfagents_system.policies.encoder_steps import encoder_arrays
@@ -150,3 +151,14 @@ def test_each_encoder_has_its_own_copy_of_the_combiner():
     combiner = tf.keras.layers.Concatenate()
     first, second = (encoders.ObservationEncoder(NESTED, combiner) for _ in range(2))
     assert len({id(first.combiner), id(second.combiner), id(combiner)}) == 3
+
+
+def test_a_combiner_that_cannot_be_copied_is_refused_unless_in_a_model():
+    spec = tf.TensorSpec([1], tf.float32)
+    normalization = tf.keras.layers.Normalization()
+    normalization.adapt([[1.0], [3.0]])
+    with pytest.raises(ConfigError, match=r"combiner, a Normalization, cannot .* tf.keras.Model\("):
+        encoders.ObservationEncoder(spec, normalization)
+    inputs = tf.keras.Input([1])
+    encoder = encoders.ObservationEncoder(spec, tf.keras.Model(inputs, normalization(inputs)))
+    np.testing.assert_allclose(encoder(tf.constant([[5.0]])), [[(5 - 2) / 1]])  # mean 2, variance 1

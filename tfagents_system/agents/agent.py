@@ -232,7 +232,8 @@ class ActorCriticAgent(tf_agent.TFAgent):
             actor = self._losses.actor(self.networks, batch, alpha)
         losses, metrics = {"actor_loss": actor.loss}, {ACTOR_STEPS: tf.constant(1.0)}
         by_log_alpha: list[tf.Tensor] = []
-        by_actor = tape.gradient(actor.loss, self._actor_variables)
+        by_actor = tape.gradient(actor.loss, self._actor_variables, unconnected_gradients="zero")
+        by_actor = list(map(tf.convert_to_tensor, by_actor))  # dense, as in all other train steps
         if self.temperature is not None:
             log_prob = tf.stop_gradient(actor.log_prob)
             share = reachable_share(self.networks, batch.steps)
@@ -260,7 +261,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
             sources = self._critics_variables, features
             tape.watch(sources)
             critic = self._losses.critic(self.networks, batch, alpha)
-        return critic, *tape.gradient(critic.loss, sources)
+        return critic, *tape.gradient(critic.loss, sources, unconnected_gradients="zero")
 
     def _state_value_step(self, batch: Batch, soft_value: Any) -> tuple[dict[str, Any], list[Any]]:
         """Returns the loss by name, and its gradients; both empty without a state-value network."""
@@ -282,16 +283,7 @@ class ActorCriticAgent(tf_agent.TFAgent):
         optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
 
     def _update_targets(self) -> None:
-        pairs = [
-            (variable, of_target)
-            for source, target in self.networks.pairs()
-            for variable, of_target in zip(source.variables, target.variables, strict=True)
-        ]
-
-        def soft_update() -> None:
-            for variable, of_target in pairs:
-                of_target.assign_add(self.rule.target_update_tau * (variable - of_target))
-
+        soft_update = functools.partial(self.networks.update_targets, self.rule.target_update_tau)
         if self.rule.target_update_period == 1:
             soft_update()
         else:

@@ -80,7 +80,9 @@ class SharedSettings:
         "a number in (0, 1]",
         "weight of a network in each soft update of its target",
     )
-    target_update_period: int = count(1, "train steps between updates of the target networks")
+    target_update_period: int = count(
+        1, "train steps between updates of the target networks; with TD3 only in steps of the actor"
+    )
     policy_delay: int | None = optional_count(
         None,
         "train steps of the critics for each of the actor, with TD3 also of the target networks; "

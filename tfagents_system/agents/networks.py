@@ -1,14 +1,20 @@
 """The networks of an agent by name, and functions that evaluate them for losses."""
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tf_agents.networks import network
 
 from tfagents_system.agents.batch import Batch, Steps, normalized, with_scaled_rewards
-from tfagents_system.agents.own_networks import check_actor, check_critic, check_state_value
+from tfagents_system.agents.own_networks import (
+    check_actor,
+    check_critic,
+    check_separate,
+    check_state_value,
+    copy_of,
+)
 from tfagents_system.agents.reward_scale import RewardScale
 from tfagents_system.core.leaves import only
 from tfagents_system.core.nests import Nest
@@ -74,7 +80,8 @@ class Networks(tf.Module):
     @property
     def is_recurrent(self) -> bool:
         """Whether any network has a state, so that training is on sequences."""
-        return bool(tf.nest.flatten((self.summarizer or self.actor).state_spec))
+        networks = [self.summarizer] if self.summarizer else [self.actor, *self.critics]
+        return any(tf.nest.flatten(net.state_spec) for net in networks)
 
     def normalized(self, transition: Transition) -> tuple[Transition, list[Any]]:
         """Returns `transition` normalized for the networks, and the statistics used."""
@@ -109,9 +116,20 @@ class Networks(tf.Module):
 
     def copy_to_targets(self) -> None:
         """Copies each network's weights to its target network."""
-        for source, target in self.pairs():
-            for variable, of_target in zip(source.variables, target.variables, strict=True):
+        for variable, of_target in self._pairs_of_variables():
+            of_target.assign(variable)
+
+    def update_targets(self, tau: float) -> None:
+        """Moves each target network towards its network, whose weight is `tau`, in (0, 1]."""
+        for variable, of_target in self._pairs_of_variables():
+            if variable.dtype.is_floating:
+                of_target.assign_add(tau * (variable - of_target))
+            else:  # such as a count
                 of_target.assign(variable)
+
+    def _pairs_of_variables(self) -> Iterator[tuple[tf.Variable, tf.Variable]]:
+        for source, target in self.pairs():
+            yield from zip(source.variables, target.variables, strict=True)
 
 
 def make_networks(
@@ -152,33 +170,39 @@ def make_networks(
       reward_scale: See Networks.
 
     Raises:
-      ConfigError: If a user's network returns something that cannot be trained.
+      ConfigError: If a user's network returns something that cannot be trained, or has no copies
+        with variables of their own.
     """
     head, target_summarizer = action_head(action_spec), None
-    check_actor(actor, head)
     if summarizer is not None:
         summarizer.create_variables(observation_spec)
         if has_target_critics or state_value is not None:
-            target_summarizer = summarizer.copy(name="target_summarizer")
+            target_summarizer = copy_of("summarizer_ctor", summarizer, "target_summarizer")
             target_summarizer.create_variables(observation_spec)
+            check_separate("summarizer_ctor", summarizer, target_summarizer)
         observation_spec = summarizer.features_spec
+    seen = only(observation_spec, actor.input_tensor_spec)
+    check_actor(actor, seen, head, is_deterministic=has_target_actor)
     critics, target_critics = [critic], []
     for index in range(num_critics):
         if index:
-            critics.append(critic.copy(name=f"critic_{index}"))
+            critics.append(copy_of("critic_ctor", critic, f"critic_{index}"))
         if has_target_critics and state_value is None:
-            target_critics.append(critic.copy(name=f"target_critic_{index}"))
+            target_critics.append(copy_of("critic_ctor", critic, f"target_critic_{index}"))
     for net in critics + target_critics:
         found = net.create_variables((observation_spec, action_spec))
         check_critic(found, head, num_quantiles, streams)
-    target_state_value = state_value and state_value.copy(name="target_state_value")
-    for net in (state_value, target_state_value):
-        if net is not None:
+    check_separate("critic_ctor", *critics, *target_critics)
+    target_state_value = target_actor = None
+    if state_value is not None:
+        target_state_value = copy_of("state_value_ctor", state_value, "target_state_value")
+        for net in (state_value, target_state_value):
             check_state_value(net.create_variables(observation_spec))
-    target_actor = None
+        check_separate("state_value_ctor", state_value, target_state_value)
     if has_target_actor:
-        target_actor = actor.copy(name="target_actor")
-        target_actor.create_variables(only(observation_spec, target_actor.input_tensor_spec))
+        target_actor = copy_of("actor_ctor", actor, "target_actor")
+        target_actor.create_variables(seen)
+        check_separate("actor_ctor", actor, target_actor)
     networks = Networks(
         actor,
         critics,

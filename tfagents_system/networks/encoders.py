@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfagents_system.core.categories import columns, is_category
+from tfagents_system.core.errors import ConfigError
 from tfagents_system.core.nests import Nest
 
 _MERGE_LAYER = tf.keras.layers.Add.__base__  # not exported by Keras
@@ -45,7 +46,14 @@ class ObservationEncoder(tf.keras.layers.Layer):
         super().__init__(name="observation_encoder")
         self.specs = tf.nest.flatten(observation_spec)
         self._leaf_shapes = [tuple(spec.shape) for spec in self.specs]
-        self.combiner = copy.deepcopy(preprocessing_combiner)
+        try:
+            self.combiner = copy.deepcopy(preprocessing_combiner)
+        except (TypeError, ValueError) as error:  # of a layer that has state of its own
+            raise ConfigError(
+                f"TrainParams.preprocessing_combiner, a {type(preprocessing_combiner).__name__}, "
+                f"cannot be copied for each network: {error}. Put it into a "
+                "tf.keras.Model(inputs, outputs)."
+            ) from error
 
     @property
     def num_features(self) -> int:

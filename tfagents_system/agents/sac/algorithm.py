@@ -57,7 +57,7 @@ def make_agent(settings: AgentParams, parts: Parts) -> ActorCriticAgent:
     if not settings.state_value_network:
         return make_soft_agent(settings, parts, own_losses, num_critics=num_critics)
     made = settings.state_value_ctor(parts.observation_spec)
-    state_value = own_network("state_value_ctor", made)
+    state_value = own_network("state_value_ctor", made, settings)
     own_losses = own_losses._replace(state_value=losses.state_value_loss)
     return make_soft_agent(settings, parts, own_losses, state_value=state_value)
 

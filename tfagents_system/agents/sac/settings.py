@@ -25,8 +25,8 @@ class EntropySettings:
         lambda v: v is None or is_number(v),
         "None or a number",
         "target of the entropy, in nats, of actions scaled to [-1, 1]; None is minus the number of "
-        "action dimensions, and 0.2 log n for n discrete actions; several branches, and the Boxes "
-        "beside them, have a temperature each, and this target",
+        "action dimensions, with XQC half of that, and 0.2 log n for n discrete actions; several "
+        "branches, and the Boxes beside them, have a temperature each, and this target",
     )
 
 
