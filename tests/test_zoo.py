@@ -30,7 +30,7 @@ PIXELS = [task for task in table.tasks() if task.endswith("_pixels")]
 
 def environment_of(task):
     """Loads the task's files from the current folder; returns its environment and horizon."""
-    _, variables = table.tasks()[task]
+    variables = table.tasks()[task].trained_by
     settings = Settings.from_environ(read_variables(pathlib.Path(variables), {}))
     assert settings.exp_name == task
     config = load_env_config(settings.config)
@@ -140,6 +140,15 @@ def test_published_returns_are_those_of_at_most_as_many_env_steps():
             if "zoo/hopper.sh" in line
         ]
         assert row.split(" | ")[4].strip() == text
+
+
+def test_published_returns_are_by_simulator_steps_where_actions_are_repeated():
+    assert table.tasks()["cheetah_run"].action_repeat == 2
+    texts = {49_999: "", 50_000: "XQC 722", 99_999: "XQC 722", 100_000: "XQC 816"}
+    for env_steps, text in texts.items():
+        result = table.Result("cheetah_run", 1, env_steps, 0.0, 1.0, "c", "d")
+        (row,) = [line for line in table.table([result]).splitlines() if "cheetah_run.sh" in line]
+        assert row.split(" | ")[4].strip().endswith(text) and ("XQC" in row) == bool(text)
 
 
 def test_the_page_has_the_table_of_the_results():

@@ -3,4 +3,5 @@
 : "${SAC_EXP_NAME:=cheetah_run}"
 : "${SAC_PARAMS:=zoo/xqc_params.py}"
 : "${SAC_CONFIG:=zoo/cheetah_run.json}"
-: "${SAC_GIN_BINDINGS:=TrainParams.critic_learning_rate = 3e-4}"
+: "${SAC_GIN_BINDINGS:=TrainParams.critic_learning_rate = 3e-4; TrainParams.discount = 0.99; \
+TrainParams.n_train_episodes_per_iter = 2}"

@@ -91,7 +91,7 @@ def scores(found: Mapping[str, Mapping[int, NDArray[np.float64]]]) -> str:
     The share is (R - random) / (TD3 - random).
     """
     lines = []
-    environments = {task: environment for task, (environment, _) in tasks().items()}
+    environments = {task: row.environment for task, row in tasks().items()}
     for env_step in SCORED_AT:
         shares = []
         for task, seeds in found.items():
@@ -135,7 +135,7 @@ def _published_scores(env_step: int) -> list[str]:
 def draw(found: Mapping[str, Mapping[int, NDArray[np.float64]]], path: pathlib.Path) -> None:
     """Draws a panel for each task: a line for each seed, published means as points."""
     of_others = published.curves()
-    environments = {task: environment for task, (environment, _) in tasks().items()}
+    rows = tasks()
     num_columns = min(MOST_COLUMNS, len(found))
     num_rows = -(-len(found) // num_columns)
     figure, panels = plt.subplots(
@@ -145,14 +145,16 @@ def draw(found: Mapping[str, Mapping[int, NDArray[np.float64]]], path: pathlib.P
     for axes in panels.flat[len(found) :]:
         axes.set_axis_off()
     for axes, (task, seeds) in zip(panels.flat, found.items(), strict=False):
+        environment, _, action_repeat = rows[task]
         last = max(curve[-1, 0] for curve in seeds.values())
         for index, curve in enumerate(seeds.values()):
             axes.plot(*curve.T / [[1000], [1]], color="#1f77b4", lw=1,
                       label=None if index else "here, each seed")  # fmt: skip
-        for name, curve in of_others.get(environments[task], {}).items():
-            xs, ys = curve[curve[:, 0] <= last].T
-            axes.plot(xs / 1000, ys, "o", color=COLORS[name], label=f"{name}, published")
-        axes.set_title(environments[task], fontsize=9)
+        for name, curve in of_others.get(environment, {}).items():
+            xs, ys = curve[curve[:, 0] <= last * action_repeat].T
+            thousands = xs / action_repeat / 1000
+            axes.plot(thousands, ys, "o", color=COLORS[name], label=f"{name}, published")
+        axes.set_title(environment, fontsize=9)
         axes.tick_params(labelsize=7)
         axes.grid(alpha=0.3)
     labelled = panels[0, 0].get_legend_handles_labels()
@@ -165,7 +167,7 @@ def draw(found: Mapping[str, Mapping[int, NDArray[np.float64]]], path: pathlib.P
 
 def main() -> None:
     """Updates the file and the picture from logs/ of this folder, and prints the scores."""
-    names = [task for task, (env, _) in tasks().items() if env in published.curves()]
+    names = [task for task, row in tasks().items() if row.environment in published.curves()]
     points = merged(read(FILE), points_in(pathlib.Path("logs"), names))
     write_rows(FILE, Point._fields, points)
     found = curves(points)

@@ -59,16 +59,16 @@ def by_two_keys(points: Iterable[tuple[str, K, float, float]]) -> dict[str, dict
     }
 
 
-def text_for(task: str, environment: str, env_steps: int) -> str:
+def text_for(task: str, environment: str, num_simulator_steps: int) -> str:
     """Returns the cell of the table: "" if nothing is published.
 
-    For XQC and the like, these are the last returns after at most `env_steps`.
+    For XQC and the like, these are the last returns after at most `num_simulator_steps`.
     """
     if task in OF_STABLE_BASELINES3:
         return f"SB3 {OF_STABLE_BASELINES3[task]}"
     parts = []
     for algorithm, curve in curves().get(environment, {}).items():
-        before = curve[curve[:, 0] <= env_steps]
+        before = curve[curve[:, 0] <= num_simulator_steps]
         if len(before):
             parts.append(f"{algorithm} {before[-1, 1]:,.0f}")
     return ", ".join(parts)

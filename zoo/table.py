@@ -36,6 +36,14 @@ DEFAULTS = {
 }  # fmt: skip
 
 
+class Row(NamedTuple):
+    """A row of the table."""
+
+    environment: str
+    trained_by: str  # a command, or a variables file
+    action_repeat: int = 1  # simulator steps of an env step; published returns count those
+
+
 class Result(NamedTuple):
     """The last evaluation of an experiment."""
 
@@ -49,20 +57,20 @@ class Result(NamedTuple):
     success_rate: float | None = None  # 0 to 1; None if the environment reports no success
 
 
-def tasks() -> dict[str, tuple[str, str]]:
-    """Returns environment and variables file of each task by name."""
-    found = {name: (environment, f"training_variables_{name}.sh")
+def tasks() -> dict[str, Row]:
+    """Returns the rows of tasks that have a variables file, by name."""
+    found = {name: Row(environment, f"training_variables_{name}.sh")
              for name, environment in EXAMPLES.items()}  # fmt: skip
     for path in sorted(ZOO.glob("*.json")):
-        environment = json.loads(path.read_text())["environment"]
-        found[path.stem] = environment, f"zoo/{path.stem}.sh"
+        config = json.loads(path.read_text())
+        action_repeat = config.get("action_repeat", 1)
+        found[path.stem] = Row(config["environment"], f"zoo/{path.stem}.sh", action_repeat)
     return found
 
 
-def rows() -> dict[str, tuple[str, str]]:
-    """Returns environment and command, or variables file, of each row of the table by name."""
-    commands = {name: (env, f"sac train --env {env}") for name, env in DEFAULTS.items()}
-    return commands | tasks()
+def rows() -> dict[str, Row]:
+    """Returns each row of the table by name."""
+    return {name: Row(env, f"sac train --env {env}") for name, env in DEFAULTS.items()} | tasks()
 
 
 def runs_in(logs: pathlib.Path, task: str) -> list[tuple[int, ExperimentPaths]]:
@@ -96,7 +104,7 @@ def table(results: Sequence[Result]) -> str:
     """Returns the table in Markdown."""
     lines = ["| task | env steps | seeds | return, 95 % interval | published | minutes |",
              "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
-    for task, (environment, trained_by) in rows().items():
+    for task, row in rows().items():
         of_task = [result for result in results if result.task == task]
         cells = ["", "", "not run yet", "", ""]
         if of_task:
@@ -111,9 +119,10 @@ def table(results: Sequence[Result]) -> str:
             rates = [r.success_rate for r in of_task if r.success_rate is not None]
             if rates:
                 cells[2] += f", success {np.mean(rates):.0%}"
-            cells[3] = published.text_for(task, environment, env_steps)
+            num_simulator_steps = env_steps * row.action_repeat
+            cells[3] = published.text_for(task, row.environment, num_simulator_steps)
             cells[4] = f"{minutes:.1f}"
-        lines.append(f"| {environment}, `{trained_by}` | {' | '.join(cells)} |")
+        lines.append(f"| {row.environment}, `{row.trained_by}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

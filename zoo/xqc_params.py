@@ -6,6 +6,7 @@ Needs ./setup.sh --with mujoco, or --with dm_control.
 from tf_agents.environments import py_environment
 
 from tfagents_system.environments import dm_control_adapter, gymnasium_adapter
+from tfagents_system.tasks.control_suite import repeated
 from tfagents_system.train_params_base import TrainParamsBase
 
 
@@ -31,5 +32,7 @@ class TrainParams(TrainParamsBase):
         name = self.env_config["environment"]
         if "/" in name:
             domain, task = name.split("/")
+            if (times := self.env_config.get("action_repeat", 1)) > 1:
+                return repeated(domain, task, times)(seed)
             return dm_control_adapter.load(domain, task, seed=seed)
         return gymnasium_adapter.load(name, seed=seed, gym_kwargs=kwargs)
