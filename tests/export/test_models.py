@@ -426,7 +426,7 @@ def test_no_runner_acts_on_what_is_not_finite_in_float32_and_its_state_stays(nam
 
 ONE_NAME = {"a_b": VECTOR, "a": {"b": VECTOR}}
 ONE_NAME_OF_ACTIONS = {"a_b": ACTION, "a": {"b": ACTION}}
-ONE_NAME_MESSAGE = r"the parts \['a', 'b'\] and \['a_b'\], which are both 'a_b'"
+ONE_NAME_MESSAGE = r"the leaves \['a', 'b'\] and \['a_b'\], which are both 'a_b'"
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "unity"])

@@ -1,10 +1,12 @@
-"""Selects the leaves of an observation that a network sees: those in the spec of its input.
+"""Names the leaves of an observation or action, and selects those that a network sees.
 
 A leaf's name is the path of its keys, such as "arm/torque" of {"arm": {"torque": ...}}.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
+
+from tfagents_system.core.errors import ConfigError
 
 
 def without(nest: Any, names: Collection[str]) -> Any:
@@ -47,6 +49,32 @@ def names_of(nest: Any, prefix: str = "") -> Iterator[str]:
         for key, part in nest.items():
             yield f"{prefix}{key}"
             yield from names_of(part, f"{prefix}{key}/")
+
+
+def leaves_by_name(
+    leaves_with_paths: Iterable[tuple[tuple[Any, ...], Any]],
+    name_of: Callable[[tuple[Any, ...]], str],
+    whose: str,
+) -> dict[str, Any]:
+    """Returns the leaves by the names that `name_of` gives their paths.
+
+    `whose` is what has them, for messages.
+
+    Raises:
+      ConfigError: If two leaves have the same name.
+    """
+    leaves: dict[str, Any] = {}
+    paths: dict[str, tuple[Any, ...]] = {}
+    for path, leaf in leaves_with_paths:
+        name = name_of(path)
+        if name in leaves:
+            raise ConfigError(
+                f"The {whose} has the leaves {list(paths[name])} and {list(path)}, which are both "
+                f"{name!r} once their keys are joined. Rename one in the environment, or in a "
+                "wrapper."
+            )
+        leaves[name], paths[name] = leaf, path
+    return leaves
 
 
 def _is_empty_dict(part: Any) -> bool:

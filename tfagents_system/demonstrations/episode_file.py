@@ -28,6 +28,7 @@ import tree
 from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaves_by_name
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.state.files import (
     make_folder_durably,
@@ -83,18 +84,8 @@ def named_leaves(nest: Nest, name: str) -> dict[str, Any]:
     Raises:
       ConfigError: If two leaves have the same name.
     """
-    leaves: dict[str, Any] = {}
-    paths: dict[str, tuple[Any, ...]] = {}
-    for path, leaf in tree.flatten_with_path(nest):
-        leaf_name = "/".join([name, *map(str, path)])
-        if leaf_name in leaves:
-            raise ConfigError(
-                f"The {name} has the leaves {list(paths[leaf_name])} and {list(path)}, which are "
-                f"both {leaf_name!r} in a demonstration: their keys are joined by '/'. Rename one "
-                "in the environment, or in a wrapper."
-            )
-        leaves[leaf_name], paths[leaf_name] = leaf, path
-    return leaves
+    leaves = tree.flatten_with_path(nest)
+    return leaves_by_name(leaves, lambda path: "/".join([name, *map(str, path)]), name)
 
 
 def as_stored(array: Any) -> NDArray[Any]:

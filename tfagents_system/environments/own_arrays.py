@@ -76,10 +76,10 @@ def check_finite(nest: Any, name: str, env_step: int) -> None:
     if type(nest) is np.ndarray and nest.dtype is _FLOAT32 and nest.ndim == 1:  # most are
         if isfinite(nest.dot(nest)):
             return
-    if _is_finite(nest):
+    if is_finite(nest):
         return
     for path, leaf in tree.flatten_with_path(nest):
-        if not _is_finite(np.asarray(leaf)):
+        if not is_finite(np.asarray(leaf)):
             leaf_name = "/".join(map(str, (name, *path)))
             raise InvalidArrayError(
                 f"{leaf_name} is not finite at env step {env_step} of the episode."
@@ -115,7 +115,7 @@ def _received(time_step: ts.TimeStep) -> ts.TimeStep:
         ) from None
 
 
-def _is_finite(nest: Any) -> bool:
+def is_finite(nest: Any) -> bool:
     """Returns whether all numbers are finite: by their sum, which is cheap and rarely overflows."""
     if type(nest) is np.ndarray:
         if nest.dtype.kind != "f":
@@ -123,5 +123,5 @@ def _is_finite(nest: Any) -> bool:
         flat = nest if nest.ndim == 1 else nest.ravel()
         return isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
     if type(nest) is dict:
-        return all(map(_is_finite, nest.values()))
-    return all(_is_finite(np.asarray(leaf)) for leaf in tree.flatten(nest))
+        return all(map(is_finite, nest.values()))
+    return all(is_finite(np.asarray(leaf)) for leaf in tree.flatten(nest))

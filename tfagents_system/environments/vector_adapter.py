@@ -8,9 +8,9 @@ import tree
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.environments import own_arrays
 from tfagents_system.environments.adapter import wrong_step_error
 from tfagents_system.environments.gymnasium_adapter import GymnasiumEnvironment
+from tfagents_system.environments.own_arrays import is_finite
 
 
 class GymnasiumVectorEnvironment(GymnasiumEnvironment):
@@ -65,7 +65,7 @@ class GymnasiumVectorEnvironment(GymnasiumEnvironment):
             observations, infos = self._vector.reset(options={"reset_mask": mask})
             return self._firsts(observations, infos, slots)
         early = sorted(set(slots) - self._ended.keys())
-        self._abandoned.update(slot for slot in early if not _is_finite(self._newest[slot]))
+        self._abandoned.update(slot for slot in early if not is_finite(self._newest[slot]))
         if early := [slot for slot in early if slot not in self._abandoned]:
             raise ConfigError(
                 f"The episode of environment {early[0]} of {self._owner} was cut, but this resets "
@@ -202,14 +202,6 @@ class _Single:
         """Returns the frame of slot 0."""
         frames = self._vector.render()
         return frames[0] if isinstance(frames, (tuple, list)) else frames
-
-
-def _is_finite(time_step: ts.TimeStep) -> bool:
-    try:
-        own_arrays.check_finite((time_step.observation, time_step.reward), "time step", 0)
-    except own_arrays.InvalidArrayError:
-        return False
-    return True
 
 
 def _info_of(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tf_agents.agents import tf_agent
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaves_by_name
 
 INPUTS = "inputs.json"
 
@@ -78,18 +79,8 @@ def named_parts(nest: Any, single: str) -> dict[str, Any]:
     Raises:
       ConfigError: If two leaves have the same name.
     """
-    parts: dict[str, Any] = {}
-    paths: dict[str, tuple[Any, ...]] = {}
-    for path, leaf in tree.flatten_with_path(nest):
-        name = "_".join(map(str, path)) or single
-        if name in parts:
-            raise ConfigError(
-                f"The {single} of the environment has the parts {list(paths[name])} and "
-                f"{list(path)}, which are both {name!r} in exported policies and policy files: "
-                "their keys are joined by '_'. Rename one in the environment, or in a wrapper."
-            )
-        parts[name], paths[name] = leaf, path
-    return parts
+    leaves = tree.flatten_with_path(nest)
+    return leaves_by_name(leaves, lambda path: "_".join(map(str, path)) or single, single)
 
 
 def free_names(wanted: Mapping[str, str], taken: Collection[str]) -> dict[str, str]:
