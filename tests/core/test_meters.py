@@ -24,6 +24,25 @@ def test_rate_of_two_readings_at_the_same_time_is_finite(clock):
     assert meter.rate_at(0) == 0.0
 
 
+def test_rate_of_a_window_is_even_though_events_come_in_bursts(clock):
+    meter = RateMeter(0, 10.0, clock=clock)
+    rates = []
+    for second in range(1, 41):  # 60 events at once every fifth second
+        clock.now += 1.0
+        rates.append(meter.rate_at(60 * (second // 5)))
+    assert set(rates[9:]) == {60 / 5}
+
+
+def test_rate_of_a_window_falls_to_zero_and_does_not_end_at_a_long_gap(clock):
+    meter = RateMeter(0, 10.0, clock=clock)
+    clock.now += 5.0
+    assert meter.rate_at(100) == 100 / 5
+    clock.now += 30.0  # one long event
+    assert meter.rate_at(101) == (101 - 100) / 30
+    clock.now += 10.0
+    assert meter.rate_at(101) == 0.0
+
+
 def test_recent_rate_is_the_mean_over_its_window_with_the_waits(clock):
     meter = RecentRate(999, 60.0, clock=clock)
     assert meter.rate_at(999) is None

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfagents_system.collection.episode_log import EpisodeLog, LessonLog
 from tfagents_system.collection.rollouts import Episode
-from tfagents_system.core.meters import PhaseTimer, RateMeter, mean_of
+from tfagents_system.core.meters import SHOWN_WINDOW_SECS, PhaseTimer, RateMeter, mean_of
 from tfagents_system.core.process.guest import UserCodeError, user_traceback
 from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.programs.callbacks import Callbacks, EndEvent, EpisodeEvent, Event
@@ -65,7 +65,7 @@ class WorkerRecords:
         self._reporter = StatusReporter(paths, self.program)
         self.env_step = (self._collect_log if collects else self._eval_log).env_step
         self.timer = PhaseTimer("starting")
-        self._rate = RateMeter(self.env_step)
+        self._rate = RateMeter(self.env_step, SHOWN_WINDOW_SECS)
         self._summary_rate = RateMeter(self.env_step)
         self._log_period_itrs = log_period_itrs
         self._summarized_period = 0

@@ -4,6 +4,8 @@ import collections
 import time
 from collections.abc import Callable, Sequence
 
+SHOWN_WINDOW_SECS = 10.0  # of the rates in status lines and dashboards
+
 
 def mean_of(values: Sequence[float]) -> float:
     """Returns the mean of any floats, without overflow of their sum."""
@@ -11,20 +13,29 @@ def mean_of(values: Sequence[float]) -> float:
 
 
 class RateMeter:
-    """Events per second over the time between two readings."""
+    """Events per second between two readings.
 
-    def __init__(self, count: int = 0, clock: Callable[[], float] = time.monotonic):
+    A window of several seconds evens out programs that wait for each other and work in bursts.
+    """
+
+    def __init__(
+        self,
+        count: int = 0,
+        window_secs: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
         """Starts measuring at `count` events."""
-        self._clock = clock
-        self._count, self._time = count, clock()
+        self._clock, self._window_secs = clock, window_secs
+        self._readings = collections.deque([(clock(), count)])
 
     def rate_at(self, count: int) -> float:
-        """Returns the mean rate since the last reading."""
+        """Returns the mean rate since the newest reading of `window_secs` ago, or the first."""
         now = self._clock()
-        elapsed = max(now - self._time, 1e-9)
-        rate = (count - self._count) / elapsed
-        self._count, self._time = count, now
-        return rate
+        while len(self._readings) > 1 and self._readings[1][0] <= now - self._window_secs:
+            self._readings.popleft()
+        since, first_count = self._readings[0]
+        self._readings.append((now, count))
+        return (count - first_count) / max(now - since, 1e-9)
 
 
 class RecentRate:

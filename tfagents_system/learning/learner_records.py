@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfagents_system.core.errors import EXIT_DIVERGED, EXIT_FINISHED, EXIT_STOPPED
-from tfagents_system.core.meters import PhaseTimer, RateMeter, RecentRate
+from tfagents_system.core.meters import SHOWN_WINDOW_SECS, PhaseTimer, RateMeter, RecentRate
 from tfagents_system.core.programs.callbacks import (
     Callbacks,
     CheckpointEvent,
@@ -53,7 +53,8 @@ class LearnerRecords:
         self._reporter = StatusReporter(run.paths, "learner")
         self._summaries = EventLog(run.paths.train_summaries / "learner")
         self.timer = PhaseTimer("starting")
-        self._rate, self._recent_rate = RateMeter(self.train_step), RecentRate(self.train_step)
+        self._rate = RateMeter(self.train_step, SHOWN_WINDOW_SECS)
+        self._recent_rate = RecentRate(self.train_step)
         self._summary_rate = RateMeter(self.train_step)
         self._of_summary, self._of_iteration = MetricMeans(), MetricMeans()
 
