@@ -17,8 +17,8 @@ from zoo import table
 
 PROJECT = pathlib.Path(__file__).parents[1]
 UPDATE_RATIOS = {  # train steps per env step of params files and tasks, where it is not one
-    "pybullet_params": 1 / 4, "xqc_params": 2, "dm_control_params": 1 / 2,
-    "box2d_params": 1 / 2, "ant_bullet": 1 / 2, "half_cheetah_bullet": 1 / 2,
+    "pybullet_params": 1 / 4, "xqc_params": 2, "humanoid_bullet_params": 2,
+    "dm_control_params": 1 / 2, "box2d_params": 1 / 2, "ant_bullet": 1 / 2, "half_cheetah_bullet": 1 / 2,
     "half_cheetah_bullet_td3": 1 / 2, "hopper_bullet_td3": 1 / 2,
     "demonstrations_params": 2, "water_maze_simple": 1 / 4, "water_maze_simple_mdp": 1 / 4,
     "water_maze_simple_without_memory": 1 / 4,
@@ -49,6 +49,19 @@ def test_each_task_names_an_environment_that_can_be_stepped(task, monkeypatch):
     environment.reset()
     action = np.zeros(environment.action_spec().shape, environment.action_spec().dtype)
     assert np.isfinite(environment.step(action).reward)
+    environment.close()
+
+
+def test_the_humanoid_sees_the_change_since_the_last_env_step(monkeypatch):
+    monkeypatch.chdir(PROJECT)
+    environment, _ = environment_of("humanoid_bullet_xqc")
+    for _ in range(2):  # the second episode begins without a change, too
+        first = environment.reset().observation
+        size = len(first) // 2
+        np.testing.assert_array_equal(first[size:], 0.0)
+        second = environment.step(np.full(17, 0.5, np.float32)).observation
+        np.testing.assert_array_equal(second[size:], second[:size] - first[:size])
+        assert second[size:].any()
     environment.close()
 
 
