@@ -11,7 +11,7 @@ from tfagents_system.train_params_base import TrainParamsBase
 
 
 class WithChange(ObservationWrapper):
-    """Appends the change since the last env step to a vector observation; it is 0 at a start.
+    """Appends the change since the last simulator step to an observation; it is 0 at a start.
 
     The humanoid's observation lacks the angular velocity of its torso, without which a policy
     cannot tell falling from swaying.
@@ -52,5 +52,5 @@ class TrainParams(TrainParamsBase):
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
         """Returns the environment; each worker makes its own."""
         name = self.env_config["environment"]
-        environment = pybullet_adapter.load(name, seed=seed, gym_kwargs=kwargs)
-        return WithChange(wrappers.ActionRepeat(environment, self.env_config["action_repeat"]))
+        environment = WithChange(pybullet_adapter.load(name, seed=seed, gym_kwargs=kwargs))
+        return wrappers.ActionRepeat(environment, self.env_config["action_repeat"])
