@@ -1,7 +1,7 @@
 """PyBullet's humanoid by XQC, which sees how its observation changes."""
 
 import numpy as np
-from tf_agents.environments import py_environment, wrappers
+from tf_agents.environments import py_environment
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
@@ -38,6 +38,7 @@ class TrainParams(TrainParamsBase):
     """
 
     algorithm = "xqc"
+    action_repeat = 2
     discount = 0.99
     critic_learning_rate = 1e-3
     num_iter = 300
@@ -52,5 +53,4 @@ class TrainParams(TrainParamsBase):
     def env_ctor(self, *args, seed=None, **kwargs) -> py_environment.PyEnvironment:
         """Returns the environment; each worker makes its own."""
         name = self.env_config["environment"]
-        environment = WithChange(pybullet_adapter.load(name, seed=seed, gym_kwargs=kwargs))
-        return wrappers.ActionRepeat(environment, self.env_config["action_repeat"])
+        return WithChange(pybullet_adapter.load(name, seed=seed, gym_kwargs=kwargs))
