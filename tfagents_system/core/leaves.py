@@ -9,6 +9,11 @@ from typing import Any
 from tfagents_system.core.errors import ConfigError
 
 
+def leaf_name(*keys: Any) -> str:
+    """Returns the name of the leaf or dict at the path `keys`; "" of no keys."""
+    return "/".join(map(str, keys))
+
+
 def without(nest: Any, names: Collection[str]) -> Any:
     """Returns `nest`, an observation or its spec, without the leaves of these names.
 

@@ -9,6 +9,8 @@ import tensorflow as tf
 import tree
 from numpy.typing import NDArray
 
+from tfagents_system.core.leaves import leaf_name
+
 LARGEST_SUM = 1e38  # the largest float32
 
 
@@ -28,7 +30,7 @@ class Codec:
         self._spec = spec
         self._largest = largest
         self._most_squares = min(largest**2, LARGEST_SUM)
-        self._paths = ["/".join(map(str, path)) for path, _ in tree.flatten_with_path(spec)]
+        self._paths = [leaf_name(*path) for path, _ in tree.flatten_with_path(spec)]
         leaves = tree.flatten(spec)
         self._shapes = [tuple(tf.TensorShape(leaf.shape).as_list()) for leaf in leaves]
         self._dtypes = [tf.as_dtype(leaf.dtype).as_numpy_dtype for leaf in leaves]

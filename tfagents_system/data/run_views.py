@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tree
 
+from tfagents_system.core.leaves import leaf_name
 from tfagents_system.core.process.user_modules import loaded_modules
 from tfagents_system.core.programs.params_loader import Run
 from tfagents_system.core.state.run_spec import RunSpec, as_json, file_hashes
@@ -59,5 +60,5 @@ def describe_specs(spec: Any) -> dict[str, str]:
         if hasattr(leaf, "minimum"):
             low, high = (np.unique(bound).tolist() for bound in (leaf.minimum, leaf.maximum))
             text += f" from {low} to {high}"
-        leaves["/".join(map(str, path)) or "all"] = text
+        leaves[leaf_name(*path) or "all"] = text
     return leaves

@@ -28,7 +28,7 @@ import tree
 from numpy.typing import NDArray
 
 from tfagents_system.core.errors import ConfigError
-from tfagents_system.core.leaves import leaves_by_name
+from tfagents_system.core.leaves import leaf_name, leaves_by_name
 from tfagents_system.core.nests import Nest
 from tfagents_system.core.state.files import (
     make_folder_durably,
@@ -85,7 +85,7 @@ def named_leaves(nest: Nest, name: str) -> dict[str, Any]:
       ConfigError: If two leaves have the same name.
     """
     leaves = tree.flatten_with_path(nest)
-    return leaves_by_name(leaves, lambda path: "/".join([name, *map(str, path)]), name)
+    return leaves_by_name(leaves, lambda path: leaf_name(name, *path), name)
 
 
 def as_stored(array: Any) -> NDArray[Any]:

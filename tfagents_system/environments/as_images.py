@@ -16,6 +16,7 @@ from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaf_name
 from tfagents_system.data.images import (
     CHANNELS_LAST,
     channels_last,
@@ -47,9 +48,7 @@ class AsImages(ObservationWrapper):
             found = ", ".join(f"{leaf.dtype} {list(leaf.shape)}" for _, leaf in leaves)
             raise ConfigError(f"AsImages: no observation of the environment is a picture: {found}.")
         self._spec = tree.map_structure(_image_spec, self._spec)
-        self._casts = [
-            _image_cast(leaf, "/".join(map(str, ("observation", *path)))) for path, leaf in leaves
-        ]
+        self._casts = [_image_cast(leaf, leaf_name("observation", *path)) for path, leaf in leaves]
 
     def _observe(self, time_step: ts.TimeStep) -> Any:
         leaves = tree.flatten_up_to(self._spec, time_step.observation, check_types=False)

@@ -8,6 +8,7 @@ from tf_agents.environments import py_environment, wrappers
 from tf_agents.specs import array_spec
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaf_name
 from tfagents_system.core.observation_kinds import ENTITIES, GOAL, marked, unmarked
 from tfagents_system.data.images import GRAY, VECTOR, name_with_layout
 
@@ -66,7 +67,7 @@ def array_name(path: tuple[Any, ...]) -> str:
 
     It has "/" between the keys of nested dicts; an observation that is one array is "observation".
     """
-    return "/".join(map(str, path)) or "observation"
+    return leaf_name(*path) or "observation"
 
 
 def _check(

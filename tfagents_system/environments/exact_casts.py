@@ -10,6 +10,7 @@ from tf_agents.environments import gym_wrapper, py_environment
 from tf_agents.specs import array_spec
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaf_name
 from tfagents_system.core.process.guest import GUEST
 from tfagents_system.environments.layers import py_layers
 
@@ -102,7 +103,7 @@ def _check_dtypes(environment: py_environment.PyEnvironment) -> None:
         method = f"{type(environment).__name__}.{kind}_spec"
         with GUEST.visit(method):
             leaves = tree.flatten_with_path(getattr(environment, f"{kind}_spec")())
-            dtypes = {"/".join(map(str, (kind, *path))): str(leaf.dtype) for path, leaf in leaves}
+            dtypes = {leaf_name(kind, *path): str(leaf.dtype) for path, leaf in leaves}
         for name, dtype in dtypes.items():
             if wider := _WIDER.get(dtype):
                 raise ConfigError(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaf_name
 
 _ALLOWED = re.compile(r"[A-Za-z0-9_.\\/>-]+")  # in a tensor's name in TensorFlow
 _LIKE_UNDERSCORE = re.compile("[^a-z0-9]")  # in an argument's name in a SavedModel
@@ -26,7 +27,7 @@ def check_leaf_names(observation_spec: Any) -> None:
                     "of letters, digits, '_', '-', '.' and '/', by which TensorFlow saves policies."
                     " Rename it in the environment, or in a wrapper."
                 )
-        name = "/".join(path)
+        name = leaf_name(*path)
         other = seen.setdefault(_LIKE_UNDERSCORE.sub("_", name.lower()), name)
         if other != name:
             raise ConfigError(

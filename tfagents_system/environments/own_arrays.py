@@ -9,6 +9,7 @@ import tree
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaf_name
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -80,9 +81,8 @@ def check_finite(nest: Any, name: str, env_step: int) -> None:
         return
     for path, leaf in tree.flatten_with_path(nest):
         if not is_finite(np.asarray(leaf)):
-            leaf_name = "/".join(map(str, (name, *path)))
             raise InvalidArrayError(
-                f"{leaf_name} is not finite at env step {env_step} of the episode."
+                f"{leaf_name(name, *path)} is not finite at env step {env_step} of the episode."
             )
 
 
@@ -95,7 +95,7 @@ def check_shapes(observation: Any, first: Any, env_step: int) -> None:
     now = {path: np.shape(leaf) for path, leaf in tree.flatten_with_path(observation)}
     for path, leaf in tree.flatten_with_path(first):
         if now.get(path) != np.shape(leaf):
-            name = "/".join(map(str, ("observation", *path)))
+            name = leaf_name("observation", *path)
             found = f"has shape {list(now[path])}" if path in now else "is missing"
             raise InvalidArrayError(
                 f"{name} {found} at env step {env_step} of the episode; at its reset it had "

@@ -10,6 +10,7 @@ from tf_agents.environments import py_environment
 from tf_agents.trajectories import time_step as ts
 
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaf_name
 from tfagents_system.core.process.guest import UserCodeError
 from tfagents_system.core.process.processes import Process
 from tfagents_system.core.process.watchdog import Watchdog
@@ -212,7 +213,7 @@ def check_first(observation: Any, spec: Any, call: str) -> None:
     pairs = zip(tree.flatten_with_path(spec), tree.flatten_with_path(observation), strict=True)
     for (path, leaf), (_, value) in pairs:
         if np.shape(value) != tuple(leaf.shape):
-            name = "/".join(map(str, ("observation", *path)))
+            name = leaf_name("observation", *path)
             raise ConfigError(
                 f"{call} returned {name} of shape {list(np.shape(value))}; "
                 f"its observation_spec says {list(leaf.shape)}."

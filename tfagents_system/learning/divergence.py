@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tree
 
+from tfagents_system.core.leaves import leaf_name
 from tfagents_system.core.process.reporting import OnlyReports
 from tfagents_system.core.state.disk import SpaceGuard
 from tfagents_system.core.state.files import write_bytes_atomically
@@ -105,7 +106,7 @@ def keep_minibatch(minibatch: Any | None, path: pathlib.Path) -> str:
         return "Its minibatch is not known"
     leaves = tree.flatten_with_path(minibatch)
     arrays = io.BytesIO()
-    np.savez(arrays, **{"/".join(map(str, where)): leaf for where, leaf in leaves})
+    np.savez(arrays, **{leaf_name(*where): leaf for where, leaf in leaves})
     guard = SpaceGuard("minibatch", path.parent, lambda: arrays.tell())
     with OnlyReports("minibatch"), guard:
         write_bytes_atomically(path, arrays.getvalue())

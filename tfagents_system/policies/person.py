@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tfagents_system.core.action_masks import ACTION_MASK, Choices, has_mask
 from tfagents_system.core.errors import ConfigError
+from tfagents_system.core.leaves import leaf_name
 from tfagents_system.core.names import did_you_mean
 
 END, DROP, NONE = "end", "drop", "none"
@@ -193,7 +194,7 @@ class Controls:
 
 
 def _components(path: Sequence[Any], leaf: Any) -> list[Component]:
-    name = "/".join(["action", *map(str, path)])
+    name = leaf_name("action", *path)
     is_integer = np.issubdtype(leaf.dtype, np.integer)
     low, high = (np.ravel(np.broadcast_to(b, leaf.shape)) for b in (leaf.minimum, leaf.maximum))
     return [

@@ -30,6 +30,7 @@ from tfagents_system.data.transition import MID
 from tfagents_system.environments import own_arrays, rendering
 from tfagents_system.environments.closing import close_environment
 from tfagents_system.environments.construction import make_collect_environment
+from tfagents_system.environments.declared_kinds import array_name
 from tfagents_system.environments.global_generators import seed_global_generators
 from tfagents_system.environments.info_keys import ACTION
 from tfagents_system.environments.remarks import shape_of
@@ -87,7 +88,7 @@ class StepExaminer:
         specs = tree.flatten_with_path(self._spec)
         for leaf, (path, spec) in zip(leaves, specs, strict=True):
             if not spec.check_array(np.asarray(leaf, spec.dtype)):
-                self.out_of_bounds["/".join(map(str, path)) or "observation"] += 1
+                self.out_of_bounds[array_name(path)] += 1
 
 
 def shown_specs(observation_spec: Any, action_spec: Any) -> str:
