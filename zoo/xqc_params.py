@@ -1,11 +1,11 @@
-"""One recipe for tasks of MuJoCo and the DeepMind Control Suite, as the config names them.
+"""One recipe for tasks of MuJoCo, dm_control and PyBullet, as the config names them.
 
-Needs ./setup.sh --with mujoco, or --with dm_control.
+The first two need ./setup.sh --with mujoco, or --with dm_control.
 """
 
 from tf_agents.environments import py_environment
 
-from tfagents_system.environments import dm_control_adapter, gymnasium_adapter
+from tfagents_system.environments import dm_control_adapter, gymnasium_adapter, pybullet_adapter
 from tfagents_system.tasks.control_suite import repeated
 from tfagents_system.train_params_base import TrainParamsBase
 
@@ -35,4 +35,6 @@ class TrainParams(TrainParamsBase):
             if (times := self.env_config.get("action_repeat", 1)) > 1:
                 return repeated(domain, task, times)(seed)
             return dm_control_adapter.load(domain, task, seed=seed)
+        if "BulletEnv" in name:
+            return pybullet_adapter.load(name, seed=seed, gym_kwargs=kwargs)
         return gymnasium_adapter.load(name, seed=seed, gym_kwargs=kwargs)
