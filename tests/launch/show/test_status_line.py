@@ -278,8 +278,9 @@ def test_format_duration_shows_the_two_largest_units(secs, text):
 
 
 def test_edited_files_apply_at_the_next_start_of_a_run_that_lives():
-    line = line_of(edited=["params.py"])
-    assert "params.py edited: applies at the next start" in line
+    assert "params.py edited: applies at the next start" in line_of(edited=["params.py"])
+    assert "a and b and c edited" in line_of(edited=["a", "b", "c"])
+    assert "a and b and 2 more files edited" in line_of(edited=["a", "b", "c", "d"])
     assert "edited" not in line_of(edited=["params.py"], is_running=False)
 
 

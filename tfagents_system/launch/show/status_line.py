@@ -69,7 +69,7 @@ def status_line(snapshot: Snapshot, width: int | None = None) -> str:
     learner = snapshot.learner
     parts = [trouble(text) for text in _troubles(snapshot)]
     if snapshot.edited and snapshot.is_running:
-        files = " and ".join(snapshot.edited)
+        files = " and ".join(_few(snapshot.edited))
         parts.append(Part(Rank.EDITED, f"{files} edited: applies at the next start"))
     if "learner" in snapshot.unknown:
         parts += _collecting(snapshot)
@@ -89,6 +89,11 @@ def status_line(snapshot: Snapshot, width: int | None = None) -> str:
 def facts(snapshot: Snapshot) -> list[str]:
     """Returns the facts that hold for the whole run, which are to be shown once."""
     return [printable(text) for text in _texts(snapshot.reports.values(), "fact")]
+
+
+def _few(files: Sequence[str]) -> list[str]:
+    """Returns the names; of more than three, the first two and how many others there are."""
+    return [*files[:2], f"{len(files) - 2} more files"] if len(files) > 3 else list(files)
 
 
 def _troubles(snapshot: Snapshot) -> list[str]:
