@@ -2,5 +2,5 @@
 # sac train zoo/half_cheetah_bullet_xqc.sh --seed 1
 : "${SAC_EXP_NAME:=half_cheetah_bullet_xqc}"
 : "${SAC_PARAMS:=zoo/xqc_params.py}"
-: "${SAC_CONFIG:=zoo/half_cheetah_bullet.json}"
+: "${SAC_CONFIG:=zoo/half_cheetah_bullet_xqc.json}"
 : "${SAC_GIN_BINDINGS:=TrainParams.num_iter = 300}"

@@ -62,9 +62,13 @@ def tasks() -> dict[str, Row]:
     found = {name: Row(environment, f"training_variables_{name}.sh")
              for name, environment in EXAMPLES.items()}  # fmt: skip
     for path in sorted(ZOO.glob("*.json")):
-        config = json.loads(path.read_text())
-        action_repeat = config.get("action_repeat", 1)
-        found[path.stem] = Row(config["environment"], f"zoo/{path.stem}.sh", action_repeat)
+        variables = path.with_suffix(".sh")
+        repeat = re.search(r"TrainParams\.action_repeat = (\d+)", variables.read_text())
+        found[path.stem] = Row(
+            json.loads(path.read_text())["environment"],
+            f"zoo/{variables.name}",
+            int(repeat[1]) if repeat else 1,
+        )
     return found
 
 

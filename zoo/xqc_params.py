@@ -6,7 +6,6 @@ The first two need ./setup.sh --with mujoco, or --with dm_control.
 from tf_agents.environments import py_environment
 
 from tfagents_system.environments import dm_control_adapter, gymnasium_adapter, pybullet_adapter
-from tfagents_system.tasks.control_suite import repeated
 from tfagents_system.train_params_base import TrainParamsBase
 
 
@@ -32,8 +31,6 @@ class TrainParams(TrainParamsBase):
         name = self.env_config["environment"]
         if "/" in name:
             domain, task = name.split("/")
-            if (times := self.env_config.get("action_repeat", 1)) > 1:
-                return repeated(domain, task, times)(seed)
             return dm_control_adapter.load(domain, task, seed=seed)
         if "BulletEnv" in name:
             return pybullet_adapter.load(name, seed=seed, gym_kwargs=kwargs)
