@@ -8,6 +8,11 @@ from zoo import curves
 from zoo.curves import RANDOM_AND_TD3, Point
 
 
+def test_the_tasks_of_xqc_have_curves():
+    assert {"hopper", "cheetah_run", "half_cheetah_bullet_xqc"} <= set(curves.drawn())
+    assert not {"half_cheetah_bullet", "cart_pole"} & set(curves.drawn())
+
+
 def test_curves_of_a_task_are_read_from_its_experiments_finished_or_not(tmp_path):
     for name, returns in (("hopper_seed_1", [10, 20]), ("hopper_seed_2", [30]),
                           ("hopper_trial", [99]), ("hopper_seed_2_until_20260101", [98]),

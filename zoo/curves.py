@@ -42,6 +42,16 @@ class Point(NamedTuple):
     minutes: float  # of training
 
 
+def drawn() -> list[str]:
+    """Returns the tasks that have curves: all that XQC learns."""
+    of_others = published.curves()
+    return [
+        task
+        for task, row in tasks().items()
+        if row.environment in of_others or task.endswith("_xqc")
+    ]
+
+
 def points_in(logs: pathlib.Path, names: Iterable[str]) -> list[Point]:
     """Returns the evaluations of the experiments of tasks in `logs`."""
     found = []
@@ -167,8 +177,7 @@ def draw(found: Mapping[str, Mapping[int, NDArray[np.float64]]], path: pathlib.P
 
 def main() -> None:
     """Updates the file and the picture from logs/ of this folder, and prints the scores."""
-    names = [task for task, row in tasks().items() if row.environment in published.curves()]
-    points = merged(read(FILE), points_in(pathlib.Path("logs"), names))
+    points = merged(read(FILE), points_in(pathlib.Path("logs"), drawn()))
     write_rows(FILE, Point._fields, points)
     found = curves(points)
     if found:
