@@ -1,0 +1,6 @@
+# shellcheck shell=bash disable=SC2034
+# sac train zoo/walker2d_bullet_xqc.sh --seed 1
+: "${SAC_EXP_NAME:=walker2d_bullet_xqc}"
+: "${SAC_PARAMS:=zoo/xqc_params.py}"
+: "${SAC_CONFIG:=zoo/walker2d_bullet_xqc.json}"
+: "${SAC_GIN_BINDINGS:=TrainParams.num_iter = 300}"
